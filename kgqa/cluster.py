@@ -45,10 +45,11 @@ _PROBE = (
 
 
 class RayExecutor:
-    """Works on items on the cluster at ``address`` (``host:port``, ``auto``, or ``RAY_ADDRESS``).
+    """Runs work on the Ray cluster at ``address`` (``host:port``, ``auto``, or ``RAY_ADDRESS``).
 
-    Without any a Ray of this machine is started on the loopback, with ``workers`` CPUs (None: all);
-    elsewhere ``workers`` bounds the units at once. Raises UsageError without Ray, or if malformed.
+    Without an address, Ray is started on this machine's loopback with ``workers`` CPUs (None: all);
+    on a cluster ``workers`` bounds the units that run at once. Raises UsageError without Ray, or if
+    malformed.
     """
 
     def __init__(self, address: str | None = None, workers: int | None = None) -> None:
@@ -64,9 +65,9 @@ class RayExecutor:
     def run(
         self, opened: Opened[_T, _R], items: Iterable[_T]
     ) -> Generator[_R | WorkerError, None, None]:
-        """Yield the result of each item, in order, or that it was lost. Raises WorkerError."""
+        """Yield the result of each item, in order, or a WorkerError if it was lost."""
         ray = self._ray
-        with self._joined() as cpus:
+        with self._cluster() as cpus:
             shared = ray.put(opened)
             task = ray.remote(_work_on_node).options(
                 num_cpus=1, max_retries=_RETRIES, scheduling_strategy="SPREAD"
@@ -81,8 +82,8 @@ class RayExecutor:
                 yield self._result(running.popleft())
 
     @contextmanager
-    def _joined(self) -> Iterator[int]:
-        """Be a driver of the cluster inside ``with``; gives the number of units at once."""
+    def _cluster(self) -> Iterator[int]:
+        """Join the cluster, or start Ray, as a context; yields the number of units at once."""
         ray = self._ray
         if self._address:
             _check_answers(self._address)
@@ -111,9 +112,11 @@ class RayExecutor:
             ray.shutdown()
 
     def _cpus(self) -> int:
+        """Return the number of CPUs of the cluster."""
         return int(self._ray.cluster_resources().get("CPU", 0))
 
     def _result(self, reference: Any) -> Any:
+        """Wait for the result of a unit. Raises WorkerError if the cluster lost its nodes."""
         ray = self._ray
         try:
             while not ray.wait([reference], timeout=_LOOK_S)[0]:
@@ -143,6 +146,7 @@ _held: tuple[str, ExitStack, Callable[[Any], Any]] | None = None
 
 
 def _work_on_node(shared: list[Any], item: Any, version: str) -> Any:
+    """Process an item on a node, with the context opened once per process and run."""
     global _held
     if version != __version__:
         raise WorkerError(
@@ -169,6 +173,7 @@ def _work_on_node(shared: list[Any], item: Any, version: str) -> Any:
 
 
 def _import_ray(*, alone: bool) -> Any:
+    """Import Ray with its environment settings; ``alone``: for a Ray of this machine alone."""
     for name, value in (_QUIET | _ALONE if alone else _QUIET).items():
         os.environ.setdefault(name, value)
     try:
@@ -181,7 +186,7 @@ def _import_ray(*, alone: bool) -> Any:
 
 
 def _check_answers(address: str) -> None:
-    """Raise WorkerError if no cluster answers, by a process that can be ended."""
+    """Raise WorkerError if no cluster answers; it is tried in a process that can be killed."""
     if address != "auto":
         host, _, port = address.rpartition(":")
         if not host or not port.isdigit():
@@ -211,6 +216,7 @@ def _check_answers(address: str) -> None:
 
 
 def _not_joined(address: str | None, reason: str) -> WorkerError:
+    """Return the error of a cluster that cannot be joined."""
     why = _last_line(reason)
     if address is None:
         return WorkerError(f"Ray cannot be started on this machine: {why}.", "Try `engine` local.")
@@ -221,5 +227,6 @@ def _not_joined(address: str | None, reason: str) -> WorkerError:
 
 
 def _last_line(error: object) -> str:
+    """Return the last line of an error's text."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines[-1] if lines else type(error).__name__)[:300].rstrip(".")

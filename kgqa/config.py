@@ -24,7 +24,7 @@ def default_home() -> Path:
 
 
 def _setting(variable: str, description: str, default: Any = None) -> Any:
-    """Return a field that an environment variable sets; ``default``: a value, or what makes one."""
+    """Return a settings field that an environment variable sets; ``default``: value or factory."""
     given = {"default_factory": default} if callable(default) else {"default": default}
     return Field(**given, validation_alias=AliasChoices(variable), description=description)
 
@@ -106,14 +106,14 @@ class Settings(BaseSettings):
 
     @property
     def dumps_folder(self) -> Path:
-        """Where dumps are looked for when no SOURCE is given."""
+        """The folder searched for dumps when no source is given."""
         return self.dumps or self.home / "dumps"
 
     @property
     def cache_folder(self) -> Path:
-        """Where converted models are kept: once a user, whatever the home (``KGQA_CACHE``).
+        """The folder of converted models: one for each user, whatever the home (``KGQA_CACHE``).
 
-        A user without a folder of their own to write to, as in a container, has it in the home.
+        A user without a writable folder of their own, as in a container, has it in the home.
         """
         if self.cache:
             return self.cache
@@ -123,11 +123,11 @@ class Settings(BaseSettings):
 
     @property
     def calls_folder(self) -> Path:
-        """Where replies of a general LLM are kept: with the data that they are about."""
+        """The folder of cached replies of a general LLM, beside the data that they are about."""
         return self.cache or self.home / "cache"
 
     def kg_folder(self, kg: str) -> Path:
-        """Where everything of one KG lies: the SQLite store, tries, rejects."""
+        """Return the folder of one KG's files: the SQLite store, tries, rejects."""
         return self.home / kg
 
 
@@ -142,9 +142,9 @@ def is_loopback(host: str) -> bool:
 
 
 def load_settings(**flags: Any) -> Settings:
-    """Return the settings, with every flag that is not None above the environment.
+    """Return the settings; flags that are not None override the environment.
 
-    Raises UsageError where a value has the wrong form.
+    Raises UsageError if a value is malformed.
     """
     try:
         return Settings(**{name: value for name, value in flags.items() if value is not None})

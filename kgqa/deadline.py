@@ -14,13 +14,14 @@ _check: ContextVar[Callable[[], None] | None] = ContextVar("check", default=None
 
 @contextmanager
 def deadline(check: Callable[[], None] | None) -> Iterator[None]:
-    """Have work inside the block call ``check`` now and then, which raises KgqaError to end it.
+    """Limit the work inside the block: it calls ``check`` regularly, which raises KgqaError.
 
-    What limits the block from outside holds, too. None adds no limit.
+    Limits of enclosing blocks hold, too. None adds no limit.
     """
     outer = _check.get()
 
     def both() -> None:
+        """Check the outer limit and this one."""
         for limit in (outer, check):
             if limit is not None:
                 limit()
@@ -33,6 +34,6 @@ def deadline(check: Callable[[], None] | None) -> Iterator[None]:
 
 
 def check_deadline() -> None:
-    """Raise the KgqaError of whatever limits this work, if its time is over."""
+    """Raise the KgqaError of the limits around this work, if one is exceeded."""
     if (check := _check.get()) is not None:
         check()

@@ -43,7 +43,7 @@ LONGEST = 200  # characters of a name in a text for others' programs
 
 
 def visible(text: str) -> str:
-    r"""Return ``text`` on one line, with an escape for each character that would not be seen.
+    r"""Return ``text`` on one line, with an escape for each invisible or control character.
 
     >>> visible("a\x1b[31mb\u202e c\n")
     'a\\x1b[31mb\\u202e c\\n'
@@ -52,9 +52,9 @@ def visible(text: str) -> str:
 
 
 def escape_hidden(text: str) -> str:
-    r"""Return ``text`` with JSON's escape for each character that would not be seen.
+    r"""Return ``text`` with JSON's escape for each invisible or control character.
 
-    Cypher reads the same ones in its strings.
+    Cypher's strings have the same escapes.
 
     >>> escape_hidden("a\u202eb")
     'a\\u202eb'
@@ -63,14 +63,14 @@ def escape_hidden(text: str) -> str:
 
 
 def as_html(value: object) -> str:
-    """Return ``value`` as text of an HTML page or the value of an attribute of it."""
+    """Escape ``value`` for HTML text or an attribute's value."""
     return html.escape(visible(str(value)), quote=True)
 
 
 def as_csv_cell(value: Any) -> Any:
-    """Return a value for a cell of CSV: a text that begins as a formula gets an apostrophe.
+    """Return a value as a cell of CSV; a text that looks like a formula gets an apostrophe.
 
-    A spreadsheet would run it: names are untrusted. A text that is a number stays.
+    A spreadsheet would run it: names are untrusted. A numeric text is unchanged.
 
     >>> as_csv_cell("=1+1"), as_csv_cell("-40"), as_csv_cell(-40)
     ("'=1+1", '-40', -40)
@@ -86,10 +86,11 @@ def json_text(value: Any, *, ascii_only: bool = False) -> str:
 
 
 def shown_name(name: str, most: int = 0) -> str:
-    r"""Return a name as a part of a path or of a message: as it is if it is plain, else quoted.
+    r"""Return a name as a part of a path or message: unchanged if plain, else quoted.
 
-    Quoted, it is a JSON string: marks of a path, hidden characters and line breaks are escapes.
-    ``most``: characters that are shown; 0 for all, and else every name is quoted.
+    Quoted, it is a JSON string: a path's punctuation, hidden characters and line breaks are
+    escaped. ``most``: the number of characters to show; 0 shows all, any other number quotes every
+    name.
 
     >>> shown_name("Ada King"), shown_name("^a -> b\n"), shown_name("Ada King", 3)
     ('Ada King', '"^a -\\u003e b\\n"', '"Ada"… (8 characters)')
@@ -104,20 +105,20 @@ def shown_name(name: str, most: int = 0) -> str:
 
 
 def said_name(name: str) -> str:
-    """Return a name as a sentence has it: always quoted, and cut if it is long.
+    """Return a name as quoted in a sentence, shortened if it is long.
 
-    A name is untrusted text: what reads the sentence must see where it ends.
+    A name is untrusted text: a reader of the sentence must see where it ends.
     """
     return shown_name(name, LONGEST)
 
 
 def said_entity(name: str, id_: str) -> str:
-    """Return an entity as a sentence has it: its name quoted, and its id, quoted if it has to."""
+    """Return an entity as shown in a sentence: its quoted name, and its id."""
     return f"{said_name(name)} ({id_ if _PLAIN_ID.fullmatch(id_) else said_name(id_)})"
 
 
 def markdown(text: str) -> str:
-    r"""Return a sentence for what draws Markdown: no link, image, HTML or path in it.
+    r"""Escape a sentence for Markdown: no link, image, HTML or path is interpreted.
 
     >>> markdown("see ![it](http://x) <b> a -> b")
     'see !\\[it\\](http://x) \\<b> a -\\u003e b'
@@ -127,10 +128,10 @@ def markdown(text: str) -> str:
 
 
 def shown_relation(edge: Any, most: int = 0) -> str:
-    """Return the relation of a grounded path's edge; ``^`` before it means against its direction.
+    """Return the relation of a path's edge as text; ``^`` marks one against its direction.
 
     ``edge``: has ``head``, ``relation`` and ``facts``, the stored triples behind it in order;
-    ``most``: as :func:`shown_name` has it.
+    ``most``: as in :func:`shown_name`.
     """
     facts = getattr(edge, "meant", ()) or edge.facts
     halves = edge.relation.split("..") if len(facts) == 2 else [edge.relation]
@@ -146,10 +147,10 @@ def shown_relation(edge: Any, most: int = 0) -> str:
 
 
 def path_parts(edges: Iterable[Any], most: int = 0) -> list[str]:
-    """Return what stands before, between and after the relations of a path, and these, in turn.
+    """Split a path's text: texts between relations and the relations themselves, alternating.
 
-    An edge that does not begin where the one before it ended stands after a bar. ``most``: as
-    :func:`shown_name` has it.
+    An edge that does not begin where the one before it ended follows a bar. ``most``: as in
+    :func:`shown_name`.
     """
     parts, at = [""], None
     for edge in edges:
@@ -162,18 +163,18 @@ def path_parts(edges: Iterable[Any], most: int = 0) -> list[str]:
 
 
 def path_text(edges: Iterable[Mapping[str, Any]], most: int = 0) -> str:
-    """Return the text of a path from its edges as the JSON contract has them."""
-    read = (json.loads(json.dumps(edge), object_hook=_record) for edge in edges)
+    """Format a path as text, given its edges as JSON."""
+    read = (json.loads(json.dumps(edge), object_hook=_as_object) for edge in edges)
     return "".join(path_parts(read, most))
 
 
 def code_span(shown: str) -> str:
-    """Return quoted names in a span of Markdown's code, which draws no link, image or HTML."""
+    """Return quoted names in a Markdown code span, in which nothing is interpreted."""
     return f"`{shown}`"
 
 
 def read_name(shown: str) -> str:
-    """Return the name that :func:`shown_name` shows."""
+    """Parse a name that :func:`shown_name` formatted."""
     if shown.startswith('"') and shown.endswith('"'):
         with suppress(ValueError):
             return str(json.loads(shown, strict=False))
@@ -181,21 +182,25 @@ def read_name(shown: str) -> str:
 
 
 def _without_marks(text: str, but: str = "") -> str:
+    """Escape the punctuation of paths in a text, except the character ``but``."""
     return _MARKS.sub(
         lambda mark: mark[0] if mark[0] == but else mark[0][:-1] + _json_escape(mark[0][-1]), text
     )
 
 
-def _record(known: dict[str, Any]) -> Any:
+def _as_object(known: dict[str, Any]) -> Any:
+    """Convert a JSON edge or node to an object with attributes; other dicts stay."""
     return SimpleNamespace(**known) if known.keys() & {"id", "relation", "predicate"} else known
 
 
 def _json_escape(mark: str) -> str:
+    """Return the JSON escape of a character."""
     escape = json.dumps(mark)[1:-1]
     return escape if len(escape) > 1 else f"\\u{ord(mark):04x}"  # one that JSON may leave as it is
 
 
 def _escape(hidden: re.Match[str]) -> str:
+    """Return the escape of a hidden character as Python writes it."""
     if hidden[0] in "\t\n\r":
         return json.dumps(hidden[0])[1:-1]
     code = ord(hidden[0])
@@ -211,7 +216,7 @@ NO_EVIDENCE = "This graph seems to hold no answer"
 
 
 def refusal(notes: Sequence[str], confidence: float | None) -> str:
-    """Return in words that the graph has no answer and how sure that is, given an answer's notes.
+    """Return a sentence that the graph has no answer and how sure that is, from its notes.
 
     >>> refusal(['Not in this graph: "Ada" has no fact that answers this.'], 0.97)
     'Not in this graph (fairly sure): "Ada" has no fact that answers this.'
@@ -228,5 +233,5 @@ def refusal(notes: Sequence[str], confidence: float | None) -> str:
 
 
 def first_of(in_all: int, given: int) -> str:
-    """Return a note on answers that are too many to give them all."""
+    """Return a note that only the first of ``in_all`` answers are given."""
     return f"There are {in_all:,} in all; {given:,} of them are given."

@@ -62,7 +62,7 @@ class KgqaError(Exception):
 
 
 def _unpickled(kind: type[KgqaError], args: tuple[Any, ...], state: dict[str, Any]) -> KgqaError:
-    """Return an error as it was, whatever its kind is made with."""
+    """Rebuild an error from its state, whatever its constructor's parameters."""
     error = kind.__new__(kind, *args)
     error.__dict__.update(state)
     return error
@@ -182,7 +182,7 @@ NO_MEMORY = (
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether memory ran out, whichever library says so in its own way."""
+    """Return whether an error, of any library, means that memory ran out."""
     if isinstance(error, OSError):
         return error.errno == errno.ENOMEM
     said = str(error).casefold()
@@ -226,7 +226,7 @@ _LONG_RUN = re.compile(r"(\S{1000})\S+")
 
 
 def without_secrets(text: str, url: str | None = None) -> str:
-    """Return ``text`` without the user and password of any URL in it.
+    """Remove user, password and tokens of any URL from ``text``.
 
     A password may hold what a URL should escape: up to the last ``@`` all is left out, and where
     an authority cannot be parsed (``postgresql://user:password/shop``) the whole authority is.
@@ -258,27 +258,27 @@ def without_secrets(text: str, url: str | None = None) -> str:
 
 
 def _without_user(scheme: str, text: str, begin: int) -> tuple[str, int]:
-    """Return what may be shown of the authority at ``begin``, and where the text goes on."""
-    authority = _match(_AUTHORITY, text, begin)
-    run = _match(_RUN, text, begin)
+    """Return what may be shown of the authority at ``begin``, and where the text continues."""
+    authority = _matched(_AUTHORITY, text, begin)
+    run = _matched(_RUN, text, begin)
     last = run.rfind("@") if _is_login(scheme, authority) else authority.rfind("@")
     after = text[begin : begin + len(run) + _FAR]
-    if last < 0 and (not _HOSTS.fullmatch(authority) or _match(_BLANK_FIRST, after, 0)):
+    if last < 0 and (not _HOSTS.fullmatch(authority) or _matched(_BLANK_FIRST, after, 0)):
         # a password with a blank or a line feed: what follows up to its @ belongs to it
         last = after.rfind("@")
     if last >= 0:
         begin += last + 1
-        authority = _match(_AUTHORITY, text, begin)
+        authority = _matched(_AUTHORITY, text, begin)
     if all(_HOSTS.fullmatch(part) for part in authority.split(",")):
         return authority, begin + len(authority)
     # a password may hold a slash: nothing that follows can be distinguished from it
-    return _HIDDEN, begin + len(_match(_RUN, text, begin).rstrip("])}>,;.'\"`!"))
+    return _HIDDEN, begin + len(_matched(_RUN, text, begin).rstrip("])}>,;.'\"`!"))
 
 
-def _values(text: str) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of each value that is to be hidden by its name.
+def _secret_values(text: str) -> Iterator[tuple[int, int]]:
+    """Yield (begin, end) of the values to hide because of their names, such as ``password=``.
 
-    In a URL's query all that is called a key is.
+    In the query of a URL, anything named key is hidden as well.
     """
     position = 0
     while match := _NAMED.search(text, position):
@@ -293,30 +293,32 @@ def _values(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _without_values(text: str) -> str:
+    """Replace secret values in a text."""
     pieces: list[str] = []
     position = 0
-    for begin, end in _values(text):
+    for begin, end in _secret_values(text):
         pieces += text[position:begin], _HIDDEN
         position = end
     return "".join([*pieces, text[position:]])
 
 
 def _is_login(scheme: str, authority: str) -> bool:
-    """Whether an ``@`` behind the authority may end a password; a web page's path may hold one."""
+    """Return whether an ``@`` after the authority may end a password (not in a web page's path)."""
     return scheme.casefold() not in _WEB or ":" in authority
 
 
-def _match(pattern: re.Pattern[str], text: str, begin: int) -> str:
+def _matched(pattern: re.Pattern[str], text: str, begin: int) -> str:
+    """Return what a pattern matches at a position, "" if nothing."""
     found = pattern.match(text, begin)
     return found[0] if found else ""
 
 
 def _secrets(url: str) -> list[str]:
-    """Return the password and what a parser may take for it, the longest first."""
+    """Return a URL's password and what a parser may take for it, the longest first."""
     rest = url.partition("://")[2] or url.partition(":")[2]
     login, at, _ = rest.rpartition("@")
     if not at:
-        authority = _match(_AUTHORITY, rest, 0)
+        authority = _matched(_AUTHORITY, rest, 0)
         user, _, secret = authority.partition(":")
         login = "" if _HOSTS.fullmatch(authority) else f"{user}:{secret}"
     user, colon, password = login.partition(":")
@@ -324,7 +326,7 @@ def _secrets(url: str) -> list[str]:
     found = {login, unquote(login), *re.split(r"[:@/?#]", password), password}
     found |= {unquote(part) for part in found}
     found.add(b64encode(unquote(login).encode(errors="replace")).decode())  # as it is sent
-    found |= {url[begin:end] for begin, end in _values(url)}
+    found |= {url[begin:end] for begin, end in _secret_values(url)}
     return sorted((part for part in found if len(part) > 2), key=len, reverse=True)
 
 

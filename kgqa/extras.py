@@ -30,6 +30,7 @@ def require_llm_packages(what: str) -> None:
 
 
 def _is_installed(name: str) -> bool:
+    """Return whether a package can be imported, without importing it."""
     try:
         return find_spec(name) is not None
     except (ImportError, ValueError):  # an import that is blocked, or a module without a spec

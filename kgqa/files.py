@@ -28,9 +28,9 @@ _DEEP = re.compile(r"(?<![\w\"'.-])(?:[\w\"'-]+[ \t]*\.[ \t]*){100}")  # a.b.câ€
 
 @contextmanager
 def writing(folder: Path, kg: str) -> Iterator[None]:
-    """Lock the KG in ``folder`` and its files against other writing commands, in a ``with``.
+    """Lock the KG in ``folder`` against other writing commands, as a context.
 
-    Raises IngestError if one does.
+    Raises IngestError if one holds the lock.
     """
     made = [parent for parent in (folder, *folder.parents) if not parent.exists()]
     folder.mkdir(parents=True, exist_ok=True)
@@ -53,7 +53,7 @@ def writing(folder: Path, kg: str) -> Iterator[None]:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file in one step, with the mode of the one it replaces. Raises OSError."""
+    """Write a file atomically, with the mode of the one it replaces. Raises OSError."""
     partial = path.with_name(f".{path.name}.partial")
     partial.write_bytes(content)
     sync(partial)
@@ -63,18 +63,18 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def own_partial(path: Path) -> Path:
-    """Return the path at which this process alone writes ``path`` until it is complete.
+    """Return the path of this process's partial file for ``path``.
 
-    Removes the partial files of killed processes. Raises OSError.
+    Deletes partial files of killed processes. Raises OSError.
     """
     for left in path.parent.glob(f".{path.name}.*.partial"):
-        if not _runs(left.name.split(".")[-2]):
+        if not _is_running(left.name.split(".")[-2]):
             left.unlink(missing_ok=True)
     return path.with_name(f".{path.name}.{os.getpid()}.partial")
 
 
-def _runs(process: str) -> bool:
-    """Whether another process of this id runs; False for a malformed id."""
+def _is_running(process: str) -> bool:
+    """Return whether another process with this id runs; False for a malformed id."""
     if os.name == "nt":  # where asking would end it
         return True
     try:
@@ -87,9 +87,10 @@ def _runs(process: str) -> bool:
 
 
 def write_cache(path: Path, content: bytes) -> None:
-    """Write a file that can be computed again: several processes may, and none waits for the disk.
+    """Write a file that can be recomputed, atomically but without waiting for the disk.
 
-    It has the permissions of its folder, and a new folder those of the one above. Raises OSError.
+    Several processes may write it. It has the permissions of its folder, and a new folder those of
+    its parent. Raises OSError.
     """
     path.parent.mkdir(0o777 & ~mask_of(path.parent.parent), parents=True, exist_ok=True)
     partial = own_partial(path)
@@ -104,7 +105,7 @@ def write_cache(path: Path, content: bytes) -> None:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file's content, or a folder's names, are on the disk. Raises OSError."""
+    """Flush a file's content, or a folder's entries, to disk. Raises OSError."""
     if path.is_dir() and os.name == "nt":
         return  # Windows opens no folder, and syncs a new name by itself
     handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
@@ -115,7 +116,7 @@ def sync(path: Path) -> None:
 
 
 def stamp_of(path: Path) -> tuple[int, ...] | None:
-    """Return a stamp that changes with the file at a path and its mode; None without a file."""
+    """Return a value that changes when the file at a path or its mode changes; None without one."""
     try:
         status = path.stat()
     except OSError:
@@ -124,9 +125,9 @@ def stamp_of(path: Path) -> tuple[int, ...] | None:
 
 
 def read_plain(path: Path, most: int) -> bytes:
-    """Return the content of a regular file, no link, device or pipe, of at most ``most`` bytes.
+    """Read a regular file (no link, device or pipe) of at most ``most`` bytes.
 
-    Raises OSError if there is none or it cannot be read, ValueError if it is something else.
+    Raises OSError if it cannot be read, ValueError if it is something else.
     """
     if path.is_symlink():
         raise ValueError("it is a link")
@@ -142,15 +143,15 @@ def read_plain(path: Path, most: int) -> bytes:
 
 
 def check_plain(path: Path) -> None:
-    """Raise OSError for a pipe or a device: it may have no end, and cannot be read twice."""
+    """Raise OSError for a pipe or a device: it may be endless, and cannot be read twice."""
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise OSError(errno.EINVAL, "it is a pipe or a device")
 
 
 def read_list(path: Path) -> str:
-    """Return the text of a file of lines, in UTF-8, without a byte order mark.
+    """Read a text file of lines in UTF-8, without a byte order mark.
 
-    Raises OSError, for a pipe, a device or a huge file too, and UnicodeDecodeError.
+    Raises OSError, also for a pipe, a device or a huge file, and UnicodeDecodeError.
     """
     check_plain(path)
     if path.stat().st_size > _MOST_LINES:
@@ -159,10 +160,10 @@ def read_list(path: Path) -> str:
 
 
 def read_settings(path: Path) -> Any:
-    """Return the content of a file of TOML, or of JSON if it is called so, as people write them.
+    """Parse a file of TOML, or of JSON if its name ends so.
 
-    Raises OSError, and ValueError that says what is wrong: it may also be a pipe, a device or a
-    file that would take too long to read.
+    Raises OSError, and ValueError with its fault: it may also be a pipe, a device or a file that
+    would take too long to read.
     """
     check_plain(path)
     with path.open("rb") as file:
@@ -181,12 +182,12 @@ def read_settings(path: Path) -> Any:
 
 
 def toml_key(name: str) -> str:
-    """Return a name as a key of TOML."""
+    """Format a name as a TOML key, quoted if necessary."""
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_value(name)
 
 
 def toml_value(value: Any) -> str:
-    """Return a text, a truth value, a list or a dict as TOML, on one line.
+    """Format a text, boolean, list or dict as TOML on one line.
 
     Empty values of a dict are left out.
     """

@@ -34,22 +34,22 @@ _R = TypeVar("_R")
 
 
 class Executor(Protocol):
-    """Where items are worked on; see :class:`LocalExecutor` and :mod:`kgqa.cluster`."""
+    """Where items are processed; see :class:`LocalExecutor` and :mod:`kgqa.cluster`."""
 
     workers: int | None  # None: as many as there are
 
     def run(
         self, opened: Opened[_T, _R], items: Iterable[_T]
     ) -> Generator[_R | WorkerError, None, None]:
-        """Yield the result of each item, in order, or that its worker was lost.
+        """Yield the result of each item, in order, or a WorkerError if its worker was lost.
 
-        ``opened`` is called where items are worked on, and must be picklable. Raises what the work
-        raises, and WorkerError if nothing can be worked on.
+        ``opened`` is called in each worker, and must be picklable. Raises what the work raises, and
+        WorkerError if no worker can run.
         """
 
 
 class LocalExecutor:
-    """Works on items in ``workers`` processes, or in this one if that is 1."""
+    """Processes items in ``workers`` processes, or in this one if that is 1."""
 
     def __init__(self, workers: int = 1) -> None:
         self.workers: int | None = workers
@@ -58,7 +58,7 @@ class LocalExecutor:
     def run(
         self, opened: Opened[_T, _R], items: Iterable[_T]
     ) -> Generator[_R | WorkerError, None, None]:
-        """Yield the result of each item, in order, or that its process ended."""
+        """Yield the result of each item, in order, or a WorkerError if its process ended."""
         if self._count == 1:
             with opened() as work:
                 yield from map(work, items)
@@ -70,10 +70,10 @@ class LocalExecutor:
 def mapped(
     work: Callable[[_T], _R], items: Iterable[_T], workers: int | None = None, ahead: int = 1
 ) -> Generator[_R, None, None]:
-    """Yield ``work(item)`` in the order of the items, worked on by a few threads at a time.
+    """Yield ``work(item)`` in the order of the items, computed by a few threads.
 
-    For work that spends its time in NumPy and Arrow, which let other threads run, or in another
-    process. ``ahead``: items for each thread that are worked on, or wait to be fetched.
+    For work in NumPy and Arrow, which release the interpreter lock, or in another process.
+    ``ahead``: the number of items for each thread that run or wait to be fetched.
     """
     workers = workers or max(1, min(8, os.cpu_count() or 1))
     with ThreadPoolExecutor(workers) as pool:
@@ -92,21 +92,23 @@ def mapped(
 
 @contextmanager
 def processes(opened: Opened[_T, _R], count: int) -> Iterator[Callable[[_T], _R | WorkerError]]:
-    """Have ``count`` processes, each with a share of the cores; gives what works in one of them.
+    """Start ``count`` processes, as a context; yields a function that processes an item in one.
 
-    It may be called by as many threads at a time. A process that ended is replaced.
+    As many threads may call it at once. A process that ended is replaced.
     """
     context = multiprocessing.get_context("spawn")
     threads = max(1, (os.cpu_count() or 1) // count)
     free: SimpleQueue[ProcessPoolExecutor] = SimpleQueue()
 
     def process() -> ProcessPoolExecutor:  # a pool of one, so that it is known what ended it
+        """Start one worker process."""
         return ProcessPoolExecutor(1, context, _start_process, (opened, threads))
 
     def work(item: _T) -> _R | WorkerError:
+        """Process an item in a free process; return a WorkerError if the process ended."""
         pool = free.get()
         try:
-            result: _R = pool.submit(_work, item).result()
+            result: _R = pool.submit(_process_item, item).result()
             return result
         except BrokenProcessPool:
             pool = process()
@@ -132,6 +134,7 @@ _held: tuple[ExitStack, Callable[[Any], Any]] | None = None
 
 
 def _start_process(opened: Opened[Any, Any], threads: int) -> None:
+    """Initialise a worker process: signals, number of threads, watching its parent."""
     global _opened
     # Ctrl-C reaches the whole group: the parent reports it once, a worker just ends
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -142,14 +145,15 @@ def _start_process(opened: Opened[Any, Any], threads: int) -> None:
 
 
 def _end_with_parent() -> None:
-    """Leave when the parent has: one that was killed cannot stop its workers."""
+    """Exit when the parent process has ended: a killed parent cannot stop its workers."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     connection.wait([parent.sentinel])
     os._exit(1)
 
 
-def _work(item: Any) -> Any:
+def _process_item(item: Any) -> Any:
+    """Process an item in this worker process, opening its context at the first one."""
     global _held
     assert _opened is not None  # the initializer has run
     if _held is None:  # opened here, so that its error reaches the user as an item's does

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def inherit_permissions(folder: Path) -> Iterator[None]:
-    """Give what is made inside the block the permissions of ``folder``, which need not exist.
+    """Give files created inside the block the permissions of ``folder``, which may not exist.
 
-    The mask is the process's: for commands and tasks that nothing else runs beside.
+    It sets the mask of the process: for commands and tasks beside which nothing else runs.
     """
     before = os.umask(mask_of(folder))
     try:
@@ -29,9 +29,9 @@ def inherit_permissions(folder: Path) -> Iterator[None]:
 
 
 def mask_of(folder: Path) -> int:
-    """Return the mask under which new files have the permissions of ``folder``.
+    """Return the umask with which new files have the permissions of ``folder``.
 
-    Nothing is ever made that everybody may write to, or that its owner may not.
+    It never lets everybody write, nor takes access from the owner.
     """
     try:
         return 0o077 & ~folder.stat().st_mode | 0o002
@@ -40,13 +40,13 @@ def mask_of(folder: Path) -> int:
 
 
 def sharing_note(folder: Path) -> str:
-    """Return a note if others may read ``folder``, empty if not."""
+    """Return a note if other users may read ``folder``, "" if not."""
     note = readable_note(folder)
     return f"{note[:-1]}, and so is what is written there." if note else ""
 
 
 def readable_note(path: Path) -> str:
-    """Return a note if others than its owner may read ``path``, empty if not."""
+    """Return a note if other users may read the file ``path``, "" if not."""
     try:
         mode = path.stat().st_mode & 0o777
     except OSError:

@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 
 class Task(Protocol):
-    """A running task: tell it what has been done since the last call."""
+    """A running task that is informed of progress."""
 
     def advance(self, amount: int = 1) -> None:
         """Count ``amount`` more units as done."""
 
     def tell(self, text: str) -> None:
-        """Show a few words beside the task (a rate, say) in place of the former ones."""
+        """Show a few words beside the task, such as a rate, in place of the former ones."""
 
 
 class Progress(Protocol):
-    """Where tasks and notes are shown."""
+    """The destination of tasks' progress and of notes."""
 
     def task(
         self, what: str, total: int | None = None, unit: str = ""
@@ -35,11 +35,11 @@ class Progress(Protocol):
         """Show a task while its ``with`` block runs; ``total`` is None where it is not known."""
 
     def note(self, text: str) -> None:
-        """Tell the user one line that they should know and that is not an error."""
+        """Show an informational message to the user."""
 
 
 class Rate:
-    """Advances a task and tells beside it how many units a second have been done on the whole."""
+    """Advances a task, and shows its average rate beside it."""
 
     def __init__(self, task: Task, unit: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._task = task
@@ -60,22 +60,26 @@ class Rate:
 
 
 class _NoTask:
+    """A task that shows nothing."""
+
     def advance(self, amount: int = 1) -> None:
+        """Do nothing."""
         pass
 
     def tell(self, text: str) -> None:
+        """Do nothing."""
         pass
 
 
 class Silent:
-    """Shows nothing; keeps the notes, so that a caller can look at them."""
+    """Shows nothing; keeps the notes for the caller."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
 
     @contextmanager
     def task(self, what: str, total: int | None = None, unit: str = "") -> Iterator[Task]:
-        """Run a task in silence."""
+        """Run a task without showing it."""
         yield _NoTask()
 
     def note(self, text: str) -> None:

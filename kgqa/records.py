@@ -19,7 +19,7 @@ _BREAKS = re.compile("[\x7f\x85\u2028\u2029\ud800-\udfff]")
 
 
 def record_line(record: Mapping[str, Any]) -> str:
-    r"""Return a record as its line.
+    r"""Format a record as one JSON line.
 
     >>> record_line({"question": "one\u2028two\n"})
     '{"question": "one\\u2028two\\n"}\n'
@@ -29,10 +29,11 @@ def record_line(record: Mapping[str, Any]) -> str:
 
 
 def append_record(path: Path, record: Mapping[str, Any]) -> None:
-    """Add a record to a file, which is made for its owner alone. Raises OSError.
+    """Append a record to a file, created readable by its owner alone. Raises OSError.
 
-    It is one write, so that several processes may append. A line that an earlier process left
-    without its end stays alone; one that this process cannot write whole is taken back.
+    It is a single write, so that several processes may append. An incomplete last line of an
+    earlier process is left as a line of its own; a line that this process cannot write completely
+    is removed.
     """
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
     try:

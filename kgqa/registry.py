@@ -96,7 +96,7 @@ def option(
     group: str = "",
     **constraints: Any,
 ) -> Any:
-    """Return a field of an options model: its default, a sentence, and the limits of its value.
+    """Return a field of an options model: its default, help sentence, and constraints.
 
     ``flag``: the commands show it as a flag of its own, under the heading ``group``; every other
     field is set by ``--set``. ``constraints`` are those of :func:`pydantic.Field` (``ge``, ``gt``,
@@ -112,7 +112,7 @@ flag = partial(option, flag=True)
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One name of a registry.
+    """One entry of a registry: a name and the class behind it.
 
     ``target`` is ``"module:Class"``; ``help`` a sentence; ``options`` the options model in the same
     form, or empty for the class's own ``Options``.
@@ -131,12 +131,12 @@ class Entry:
         """
         if self.needs_llm:
             require_llm_packages(f"The method {self.name}")
-        return _imported(self.target, self.name)
+        return _import_object(self.target, self.name)
 
     def options_model(self) -> type[Options]:
         """Return the options model. Raises UsageError if it is missing."""
         if self.options:
-            model = _imported(self.options, self.name)
+            model = _import_object(self.options, self.name)
         else:
             model = getattr(self.load(), "Options", None)
         if not (isinstance(model, type) and issubclass(model, Options)):
@@ -148,7 +148,7 @@ class Entry:
 
 @dataclass(slots=True)
 class Registry:
-    """The entries of one kind, which ``kind`` names in errors; ``group`` is of entry points."""
+    """The entries of one kind (``kind``, as errors name it); ``group``: the entry point group."""
 
     kind: str
     group: str
@@ -156,7 +156,7 @@ class Registry:
     _added: dict[str, Entry] = field(default_factory=dict)
 
     def names(self) -> list[str]:
-        """Return every name, the built-in ones first, then those of other packages."""
+        """List all names, built-in ones first, then those of other packages."""
         return [entry.name for entry in self.entries()]
 
     def entries(self) -> list[Entry]:
@@ -169,7 +169,7 @@ class Registry:
         return list(every.values())
 
     def entry(self, name: str) -> Entry:
-        """Return the entry ``name``. Raises UsageError that lists the names if there is none."""
+        """Return the entry ``name``. Raises UsageError with the known names if there is none."""
         if not isinstance(name, str):  # a settings file may hold anything
             raise UsageError(f"The {self.kind} {name!r} is not a name.", "Write it as a text.")
         known = {**self._added, **{entry.name: entry for entry in self.table}}
@@ -185,21 +185,21 @@ class Registry:
         )
 
     def add(self, entry: Entry) -> None:
-        """Add an entry for this process. Raises UsageError if a built-in one has the name."""
+        """Add an entry for this process. Raises UsageError if the name is a built-in one."""
         if any(entry_.name == entry.name for entry_ in self.table):
             raise UsageError(f"There is a built-in {self.kind} '{entry.name}' already.")
         self._added[entry.name] = entry
 
     def options(self, name: str, given: Mapping[str, Any]) -> Any:
-        """Return the options of ``name`` made of ``given``; None stands for the default.
+        """Validate options of the entry ``name``; None stands for the default.
 
-        Text is converted to each field's type. Raises UsageError for an unknown or unusable one.
+        Text is converted to each field's type. Raises UsageError for an unknown or unusable option.
         """
         model = self.entry(name).options_model()
         return validated(model, given, f"the {self.kind} {name}", self.entries_with)
 
     def entries_with(self, field: str) -> list[str]:
-        """Return the built-in entries that have an option of that name."""
+        """List the built-in entries that have an option of that name."""
         return [entry.name for entry in self.table if field in entry.options_model().model_fields]
 
 
@@ -209,11 +209,11 @@ def validated(
     of: str,
     having: Callable[[str], list[str]] = lambda field: [],
 ) -> Any:
-    """Return ``model`` made of ``given``, where None stands for the default.
+    """Validate options by ``model``; None stands for the default.
 
-    ``of`` names what the options belong to, for errors; ``having`` returns what else has an option
-    of a name. Raises UsageError that names the first option that is unknown, unusable, or belongs
-    to another value of its ``only_for`` field.
+    ``of`` names the options' owner in errors; ``having`` returns what else has an option of a name.
+    Raises UsageError that names the first option that is unknown, unusable, or belongs to another
+    value of its ``only_for`` field.
     """
     set_ = {name: value for name, value in given.items() if value is not None}
     for name, registry in model.parts.items():
@@ -272,7 +272,7 @@ def validated(
 
 
 def taken(model: type[Options], given: dict[str, Any], of: str) -> Any:
-    """Return ``model`` made of its fields in ``given``, which loses them. Raises UsageError."""
+    """Validate the fields of ``model`` in ``given``, and remove them from it. Raises UsageError."""
     own = {name: given.pop(name) for name in list(given) if name in model.model_fields}
     return validated(model, own, of)
 
@@ -287,7 +287,7 @@ def is_option(name: str) -> bool:
 
 
 def is_flag(info: FieldInfo) -> bool:
-    """Return whether a field of an options model is shown as a flag."""
+    """Return whether a field of an options model is a command line flag."""
     extra = info.json_schema_extra
     return isinstance(extra, dict) and bool(extra.get("flag"))
 
@@ -303,7 +303,8 @@ def type_words(info: FieldInfo) -> str:
     )
 
 
-def _imported(target: str, name: str) -> Any:
+def _import_object(target: str, name: str) -> Any:
+    """Import the object of a target ``"module:Class"``. Raises UsageError."""
     module, _, attribute = target.partition(":")
     try:
         return getattr(import_module(module), attribute)
@@ -316,12 +317,14 @@ def _imported(target: str, name: str) -> Any:
 
 
 def _entry_points(group: str) -> list[EntryPoint]:
+    """Return the entry points of a group, sorted by name."""
     from importlib.metadata import entry_points
 
     return sorted(entry_points(group=group), key=lambda point: point.name)
 
 
 def _entry_of(point: EntryPoint) -> Entry:
+    """Convert an entry point of another package to an entry."""
     origin = point.dist.name if point.dist is not None else ""
     return Entry(point.name, point.value, f"from the package {origin}" if origin else "")
 
@@ -534,12 +537,12 @@ def options(name: str | None = None) -> dict[str, Any]:
         if name not in table.names():
             continue
         model = table.entry(name).options_model()
-        by_kind[kind] = _fields(model)
+        by_kind[kind] = _field_descriptions(model)
         for part, of in model.parts.items():
             for entry in of.entries():
                 extra = {}
                 with suppress(UsageError):  # asked for itself, it says what is wrong with it
-                    extra = _fields(entry.options_model())
+                    extra = _field_descriptions(entry.options_model())
                 if extra:
                     by_kind[f"{part} {entry.name}"] = extra
     if not by_kind:
@@ -547,7 +550,8 @@ def options(name: str | None = None) -> dict[str, Any]:
     return by_kind
 
 
-def _fields(model: type[Options]) -> dict[str, Any]:
+def _field_descriptions(model: type[Options]) -> dict[str, Any]:
+    """Return type, default and help of each field of an options model."""
     return {
         name: {
             "type": type_words(info),

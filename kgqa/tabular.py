@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 class Tabular:
-    """A result with a table form; also read by ``polars.DataFrame``, DuckDB and ``pyarrow.table``.
+    """A result that can be converted to a table: Arrow, pandas, polars, DuckDB.
 
-    Those take it by Arrow's C stream interface, without a copy.
+    Data frame libraries read it by Arrow's C stream interface, without a copy.
     """
 
     __slots__ = ()

@@ -37,31 +37,31 @@ _MAX_KEPT_CHARACTERS = 500  # characters of a rejected line that are kept
 
 
 class Losses(Counter[str]):
-    """How many were left out, by reason; ``examples`` takes one of each."""
+    """Counts of what a load left out, by reason; ``examples`` holds one of each."""
 
     examples: dict[str, str]
 
 
 def lose(dropped: Counter[str], reason: str, count: int, example: str = "") -> None:
-    """Count what is left out, and keep an example of a new reason where ``dropped`` takes them."""
+    """Count left-out items under a reason; keep ``example`` if the reason is new."""
     if count > 0:
         dropped[reason] += count
         keep_example(dropped, reason, example)
 
 
 def keep_example(dropped: Counter[str], reason: str, example: str) -> None:
-    """Keep an example of a reason that has none yet, where ``dropped`` takes them."""
+    """Keep an example of a reason that has none yet, if ``dropped`` holds examples."""
     if example and isinstance(dropped, Losses):
         dropped.examples.setdefault(reason, " ".join(example.split())[:_EXAMPLE])
 
 
 @dataclass(slots=True)
 class Report:
-    """What a load saw.
+    """The statistics of a load.
 
-    ``dropped`` counts, by reason, what is well-formed and left out on purpose; a rejected line does
-    not have the dump's form, and stands in the rejects file. ``examples``: one by reason.
-    ``taken``: by type, what the loader found it by.
+    ``dropped`` counts, by reason, what is well-formed and left out on purpose; a rejected line
+    violates the dump's form, and is in the rejects file. ``examples``: one by reason. ``taken``: by
+    type, the key and name columns that the loader chose.
     """
 
     lines: int = 0
@@ -79,7 +79,7 @@ class Report:
 class Rejects:
     """The file of rejected lines: source, line number, reason and the line, tab-separated.
 
-    Opened at the first reject; a load without one leaves no file.
+    It is created at the first reject.
     """
 
     def __init__(self, path: Path, report: Report) -> None:
@@ -103,7 +103,7 @@ class Rejects:
         self._file.write(f"{where}\t{line}\t{why}\t{shown}\n")
 
     def close(self) -> None:
-        """Finish the file."""
+        """Close the file, if it was created."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -111,10 +111,10 @@ class Rejects:
 
 @dataclass(frozen=True, slots=True)
 class DumpFiles:
-    """How a public dump is found in a folder.
+    """How to recognise a public dump in a folder.
 
-    ``names``: patterns of the names that it has as it is downloaded, the likeliest first; ``.`` is
-    the folder itself. ``inside``: a pattern of the file that makes a folder a dump, if one can be.
+    ``names``: patterns of its usual file names, the likeliest first; ``.`` is the folder itself.
+    ``inside``: a pattern of the file that makes a folder a dump, if one can be.
     """
 
     names: tuple[str, ...]
@@ -151,9 +151,9 @@ class Loader(Protocol):
 
 
 def entity_batch(ids: Column, **columns: Column) -> EntityBatch:
-    """Return entities with some of the columns of ``ENTITY_SCHEMA``; the others are null.
+    """Build an entity batch from columns of ``ENTITY_SCHEMA``; missing columns are null.
 
-    Their kind is ``ENTITY`` if no ``kind`` is given.
+    The kind is ``ENTITY`` if no ``kind`` is given.
     """
     kinds = np.full(len(ids), Kind.ENTITY, dtype=np.uint8)
     return EntityBatch(_batch(ENTITY_SCHEMA, {"id": ids, "kind": pa.array(kinds), **columns}))
@@ -162,7 +162,7 @@ def entity_batch(ids: Column, **columns: Column) -> EntityBatch:
 def edge_batch(
     heads: Column, relations: str | Column, tails: Column, properties: Column | None = None
 ) -> EdgeBatch:
-    """Return edges, all of one relation if a single one is given."""
+    """Build an edge batch; ``relations`` is a column, or one relation for all edges."""
     if isinstance(relations, str):
         relations = pa.repeat(pa.scalar(relations), len(heads))
     columns = {"head": heads, "relation": relations, "tail": tails}
@@ -172,11 +172,12 @@ def edge_batch(
 
 
 def relation_batch(names: Mapping[str, str]) -> RelationBatch:
-    """Return relations by their names, without inverses."""
+    """Build a relation batch from names by id, without inverses."""
     return RelationBatch(_batch(RELATION_SCHEMA, {"id": list(names), "name": list(names.values())}))
 
 
 def _batch(schema: pa.Schema, columns: Mapping[str, Column]) -> pa.RecordBatch:
+    """Build a record batch of a schema from columns; missing columns are null."""
     count = len(columns[schema.names[0]])
     arrays = []
     for each in schema:
@@ -190,7 +191,7 @@ def _batch(schema: pa.Schema, columns: Mapping[str, Column]) -> pa.RecordBatch:
 
 
 def data_lines(name: str | Path) -> list[str]:
-    """Return the lines of a bundled list (``name`` a str) or of a file, without comments.
+    """Read the lines of a bundled list (``name`` a str) or of a file, without comments.
 
     Raises DumpNotFoundError if the file cannot be read.
     """

@@ -54,7 +54,7 @@ DAMAGED: tuple[Any, ...] = (*_BROKEN, pa.ArrowInvalid, UnicodeDecodeError)
 
 
 def find_sources(sources: Sequence[Path], what: str) -> list[Path]:
-    """Return the files that ``sources`` name; a folder stands for all its files, sorted by name.
+    """List the files that ``sources`` name; a folder stands for its files, sorted by name.
 
     Raises DumpNotFoundError if one is missing, or a folder is empty.
     """
@@ -89,7 +89,7 @@ def nothing_read(
     report: Report,
     hint: str = "Check that the loader fits the file.",
 ) -> DumpMalformedError:
-    """Return the error for a load in which no line has the dump's form."""
+    """Return the error of a load in which no line has the dump's form."""
     names = ", ".join(display_name(source) for source in sources[:3]) + (
         " …" if len(sources) > 3 else ""
     )
@@ -106,6 +106,7 @@ def nothing_read(
 
 
 def _has_text(path: Path) -> bool:
+    """Return whether a file begins with anything but white space."""
     if not path.is_file():
         return False
     with unpacked(path) as stream:
@@ -120,7 +121,7 @@ def open_file(path: Path) -> io.BufferedReader:
     except FileNotFoundError:
         raise DumpNotFoundError(f"The file {path} does not exist.", "Check the path.") from None
     except OSError as error:
-        raise DumpNotFoundError(f"{path} cannot be opened: {_plain(error)}.") from None
+        raise DumpNotFoundError(f"{path} cannot be opened: {_reason(error)}.") from None
 
 
 def check_file(path: Path) -> None:
@@ -129,13 +130,13 @@ def check_file(path: Path) -> None:
         check_plain(path)
     except OSError as error:
         raise DumpMalformedError(
-            f"{path} cannot be read: {_plain(error)}.",
+            f"{path} cannot be read: {_reason(error)}.",
             "Give a file that you may read; triples and RDF can also be piped in, as the source -.",
         ) from None
 
 
 def ending_of(path: Path) -> str:
-    """Return the ending of a file's name in small letters, that of its compression left out.
+    """Return a file name's suffix in lowercase, without the suffix of a compression.
 
     >>> ending_of(Path("train.TSV.gz"))
     '.tsv'
@@ -146,7 +147,7 @@ def ending_of(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Block:
-    """Whole lines of one source. ``first``: the number of the first of them, from 1."""
+    """Whole lines of one source. ``first``: the number of its first line, from 1."""
 
     source: str
     first: int
@@ -155,7 +156,7 @@ class Block:
 
     @cached_property
     def ends(self) -> IntArray:
-        """Where the line feed of each line is."""
+        """The positions of the line feeds."""
         return np.flatnonzero(np.frombuffer(self.data, dtype=np.uint8) == LINE_FEED)
 
 
@@ -168,10 +169,10 @@ def read_blocks(
     *,
     guess: bool = False,
 ) -> Iterator[Block]:
-    """Yield the blocks of all ``sources``, in order; progress is in bytes as they lie on disk.
+    """Read all ``sources`` in order as blocks; progress counts bytes on disk.
 
     ``size``: bytes of a block, about; ``BLOCK_BYTES`` if it is None. ``guess``: whether files may
-    be Windows-1252, which is said; in a published dump such bytes are damage. ``report.lines``
+    be Windows-1252, with a notice; in a published dump such bytes are damage. ``report.lines``
     counts every line. Raises DumpNotFoundError, and DumpMalformedError if a compressed file is
     damaged, cut short, or not what its name says.
     """
@@ -180,7 +181,7 @@ def read_blocks(
     if len(sources) > 1:
         what += f" and {len(sources) - 1} more"
     with progress.task(what, total or None, "bytes") as task:
-        clock = _Clock(task)
+        clock = _LineRate(task)
         for source in sources:
             western: bool | None = None if guess else False
             for block in _read(source, report, rejects, clock, size or BLOCK_BYTES):
@@ -199,20 +200,23 @@ def display_name(source: Path) -> str:
     return "standard input" if source == STDIN else source.name
 
 
-class _Clock:
+class _LineRate:
+    """Shows the number of lines read, and their rate, in a progress task."""
+
     def __init__(self, task: Task) -> None:
         self.task = task
         self._lines = 0
         self._started = time.monotonic()
 
     def tell(self, lines: int) -> None:
+        """Add ``lines`` to the count, and show it with the rate."""
         self._lines += lines
         rate = self._lines / max(time.monotonic() - self._started, 1e-3)
         self.task.tell(f"{self._lines:,} lines, {rate:,.0f}/s")
 
 
 class _InterruptiblePipe(io.RawIOBase):
-    """A pipe that is waited for in turns of half a second.
+    """A pipe whose reads wait in turns of half a second, so that Ctrl-C is never missed.
 
     A read that waits in the system misses a Ctrl-C of the moment before it began, and a pipe may be
     silent for as long as its writer likes.
@@ -222,36 +226,42 @@ class _InterruptiblePipe(io.RawIOBase):
         self._raw = raw
 
     def readinto(self, buffer: Any, /) -> int | None:
+        """Wait for data in turns, then read it into ``buffer``."""
         while not select.select([self._raw], [], [], 0.5)[0]:
             pass
         return self._raw.readinto(buffer)
 
     def readable(self) -> bool:
+        """Return True."""
         return True
 
 
-class _Counted(io.BufferedIOBase):
-    """A raw file that counts the bytes read from it."""
+class _CountedFile(io.BufferedIOBase):
+    """A raw file that adds the bytes read from it to a progress task."""
 
     def __init__(self, file: IO[bytes], task: Task) -> None:
         self._file = file
         self._task = task
 
     def read(self, size: int | None = -1, /) -> bytes:
+        """Read up to ``size`` bytes, and advance the task by their number."""
         data = self._file.read(-1 if size is None else size)
         self._task.advance(len(data))
         return data
 
     def read1(self, size: int = -1, /) -> bytes:
+        """Read up to ``size`` bytes, like :meth:`read`."""
         return self.read(size)
 
     def readable(self) -> bool:
+        """Return True."""
         return True
 
 
 def _read(
-    source: Path, report: Report, rejects: Rejects, clock: _Clock, size: int
+    source: Path, report: Report, rejects: Rejects, clock: _LineRate, size: int
 ) -> Iterator[Block]:
+    """Read one source as blocks of whole lines; a line over the limit is rejected."""
     name = display_name(source)
     number, read, rest, skipping = 1, 0, b"", False
     with ExitStack() as stack:
@@ -262,7 +272,7 @@ def _read(
             except EOFError:
                 raise _truncated(source, number + rest.count(b"\n"), read) from None
             except DAMAGED as error:
-                why = _plain(error)
+                why = _reason(error)
                 if "runcated" in why or "nd of stream" in why or "ended before" in why:
                     raise _truncated(source, number, read) from None
                 raise DumpMalformedError(
@@ -305,7 +315,7 @@ def _read(
 
 
 class _Utf8:
-    """Bytes of text as UTF-8, which UTF-16 and UTF-32 are turned into."""
+    """A byte stream converted to UTF-8 from UTF-8, UTF-16 or UTF-32."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
@@ -313,7 +323,7 @@ class _Utf8:
         self._decoder: codecs.IncrementalDecoder | None = None
 
     def read(self, size: int) -> bytes:
-        """Return the next bytes, none at the end. Raises UnicodeDecodeError."""
+        """Return up to ``size`` bytes of UTF-8, none at the end. Raises UnicodeDecodeError."""
         data = self._stream.read(size)
         if not self._begun:
             self._begun = True
@@ -332,11 +342,10 @@ OPENING = 1 << 20  # bytes of a stream that are known before it is read
 
 
 class ByteStream:
-    """A file's bytes without their compression, for a parser that reads them by itself.
+    """A decompressed file for a parser that reads it by itself.
 
-    ``opening``: the first of them. A fault of the file ends the stream, and is raised by
-    :meth:`check`, since a parser may not let it through. Raises DumpNotFoundError,
-    DumpMalformedError.
+    ``opening``: the first bytes. A read error ends the stream, and is raised by :meth:`check`,
+    since a parser may swallow it. Raises DumpNotFoundError, DumpMalformedError.
     """
 
     def __init__(self, source: Path, report: Report, task: Task) -> None:
@@ -363,7 +372,7 @@ class ByteStream:
         self._stack.close()
 
     def read(self, size: int = -1, /) -> bytes:
-        """Return the next bytes, none at the end."""
+        """Return up to ``size`` bytes, none at the end or after an error."""
         if self._rest:
             size = len(self._rest) if size < 0 else size
             data, self._rest = self._rest[:size], self._rest[size:]
@@ -371,11 +380,12 @@ class ByteStream:
         return self._next(size)
 
     def check(self) -> None:
-        """Raise the error of reading the file, if any."""
+        """Raise the error that ended the stream, if any."""
         if self._fault is not None:
             raise self._fault
 
     def _next(self, size: int) -> bytes:
+        """Read and count bytes; record an error and return none if the file is damaged."""
         if self._fault is not None:
             return b""
         try:
@@ -385,7 +395,7 @@ class ByteStream:
             return b""
         except DAMAGED as error:
             self._fault = DumpMalformedError(
-                f"{self._source} cannot be read on after line {self._lines:,}: {_plain(error)}.",
+                f"{self._source} cannot be read on after line {self._lines:,}: {_reason(error)}.",
                 "The file is damaged; fetch it again.",
             )
             return b""
@@ -401,6 +411,7 @@ class ByteStream:
 
 
 def _truncated(source: Path, line: int, read: int) -> DumpMalformedError:
+    """Return the error of a compressed file that is cut short."""
     return DumpMalformedError(
         f"{source} is cut short: its compressed data ends after line {line - 1:,}"
         f" ({read:,} bytes of text).",
@@ -410,10 +421,10 @@ def _truncated(source: Path, line: int, read: int) -> DumpMalformedError:
 
 @contextmanager
 def unpacked(source: Path) -> Iterator[IO[bytes]]:
-    """Give a file's bytes without their compression.
+    """Open a file decompressed, as a context.
 
     Raises DumpNotFoundError, DumpMalformedError if the compression is damaged, or not what its name
-    says; what reads the bytes may see it as its own error, one of ``DAMAGED``.
+    says; a parser of the bytes may raise such an error as one of ``DAMAGED``.
     """
     with ExitStack() as stack, Silent().task("") as task:
         stream = _open(source, stack, task)
@@ -423,14 +434,14 @@ def unpacked(source: Path) -> Iterator[IO[bytes]]:
             if isinstance(error, KgqaError):
                 raise
             raise DumpMalformedError(
-                f"{source} is damaged or cut short: {_plain(error)}.", "Fetch it again."
+                f"{source} is damaged or cut short: {_reason(error)}.", "Fetch it again."
             ) from None
 
 
 def read_json(path: Path, what: str, most: int, hint: str) -> Any:
-    """Return what a file holds that is one JSON document of at most ``most`` bytes, unpacked.
+    """Parse a file that is one JSON document of at most ``most`` bytes, decompressed.
 
-    ``what``: what it is, and ``hint``: in what form there may be more, for the error. Raises
+    ``what`` names the document and ``hint`` says how to give a larger one, in the error. Raises
     DumpMalformedError.
     """
     with unpacked(path) as stream:
@@ -447,6 +458,7 @@ def read_json(path: Path, what: str, most: int, hint: str) -> Any:
 
 
 def _open(source: Path, stack: ExitStack, task: Task) -> IO[bytes]:
+    """Open a source decompressed by its magic bytes. Raises if these contradict its name."""
     if source == STDIN:
         raw = cast("io.BufferedReader", sys.stdin.buffer)
         if os.name == "posix" and isinstance(raw.raw, io.FileIO) and not stat.S_ISREG(_mode(raw)):
@@ -462,7 +474,7 @@ def _open(source: Path, stack: ExitStack, task: Task) -> IO[bytes]:
             f"{source} is named {source.suffix} but is not {expected}: it {begin}.",
             f"Fetch it again, or take {source.suffix} off its name if it is plain text.",
         )
-    counted = cast("IO[bytes]", _Counted(raw, task))
+    counted = cast("IO[bytes]", _CountedFile(raw, task))
     if form == "gzip":
         gzip: Any = igzip.IGzipFile  # carries no types
         return cast("IO[bytes]", stack.enter_context(gzip(fileobj=counted, mode="rb")))
@@ -475,8 +487,10 @@ def _open(source: Path, stack: ExitStack, task: Task) -> IO[bytes]:
 
 
 def _mode(file: io.BufferedReader) -> int:
+    """Return the ``st_mode`` of an open file."""
     return os.fstat(file.fileno()).st_mode
 
 
-def _plain(error: Exception) -> str:
+def _reason(error: Exception) -> str:
+    """Return the message of a read error."""
     return (error.strerror if isinstance(error, OSError) else None) or str(error) or "no data"

@@ -105,7 +105,7 @@ class ConceptnetLoader:
     sample = "data/conceptnet/assertions.csv.gz"
 
     def __init__(self, options: ConceptnetOptions | None = None) -> None:
-        """Take options. Raises UsageError if a language is not one of ConceptNet's."""
+        """Set the options. Raises UsageError if a language is not one of ConceptNet's."""
         self.options = options or ConceptnetOptions()
         languages = read_languages(self.options.language)
         fold = self.options.senses == "fold"
@@ -151,6 +151,7 @@ def read_languages(text: str) -> tuple[str, ...]:
 
 
 def _entities(edges: pa.RecordBatch) -> EntityBatch:
+    """Build the entities at the ends of edges, named after their concepts' terms."""
     ends = pc.unique(pa.chunked_array([edges["head"], edges["tail"]]))
     terms = pc.replace_substring_regex(ends, _BEFORE_TERM, "")
     names = pc.replace_substring(terms, "_", " ")
@@ -166,7 +167,7 @@ def _entities(edges: pa.RecordBatch) -> EntityBatch:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What is kept of a dump.
+    """Filters of assertions.
 
     ``languages``: of both ends of an edge. ``fold``: whether a concept with a part of speech or a
     sense becomes its term. ``least``: the smallest weight.
@@ -179,9 +180,9 @@ class Rules:
 
 @dataclass(slots=True)
 class BlockEdges(BlockReport):
-    """The edges of a block as rows of EDGE_SCHEMA, and its other lines by outcome.
+    """The edges of a block as rows of EDGE_SCHEMA, and the outcome of its other lines.
 
-    ``assertions`` counts the lines that are of the dump's form.
+    ``assertions`` counts the lines of the dump's form.
     """
 
     edges: pa.RecordBatch = field(default_factory=lambda: NO_EDGES)
@@ -189,11 +190,11 @@ class BlockEdges(BlockReport):
 
 
 def read_block(block: Block, rules: Rules) -> BlockEdges:
-    """Return the edges of the lines of ``block``."""
+    """Parse a block of assertions; return its edges and the outcome of its other lines."""
     part = BlockEdges(block.source)
     fields = split_block(block, "\t", COLUMNS)
     for position, count in fields.others.items():
-        _reject(part, block, [position], f"{count} columns in place of {COLUMNS}")
+        _reject_lines(part, block, [position], f"{count} columns in place of {COLUMNS}")
     ends = [fields.columns[place] for place in (2, 3)]
     concept = mask_of(pc.match_substring_regex(ends[0], _CONCEPT))
     concept &= mask_of(pc.match_substring_regex(ends[1], _CONCEPT))
@@ -202,14 +203,14 @@ def read_block(block: Block, rules: Rules) -> BlockEdges:
 
     wanted = [f"/c/{language}/".encode() for language in rules.languages]
     for reason, good, is_form in (
-        ("first column is not an assertion (/a/…)", _starts(fields.columns[0], b"/a/"), True),
-        ("second column is not a relation (/r/…)", _starts(relation, b"/r/"), True),
+        ("first column is not an assertion (/a/…)", _begins(fields.columns[0], b"/a/"), True),
+        ("second column is not a relation (/r/…)", _begins(relation, b"/r/"), True),
         (OTHER_SITE, ~mask_of(pc.equal(relation, _ELSEWHERE)), False),
         ("an end is not a concept (/c/language/term)", concept, True),
-        (OTHER_LANGUAGE, _starts(ends[0], *wanted) & _starts(ends[1], *wanted), False),
+        (OTHER_LANGUAGE, _begins(ends[0], *wanted) & _begins(ends[1], *wanted), False),
     ):
         if is_form:
-            _reject(part, block, fields.rows[left & ~good].tolist(), reason)
+            _reject_lines(part, block, fields.rows[left & ~good].tolist(), reason)
         else:
             part.drop(reason, left & ~good, fields.columns[0])
         left &= good
@@ -219,7 +220,7 @@ def read_block(block: Block, rules: Rules) -> BlockEdges:
     good = np.logical_and.reduce(decoded)
     for place in np.flatnonzero(~good).tolist():
         reasons = (why_undecodable(column[place].as_py()) for column in raw)
-        _reject(part, block, [int(numbers[place])], next(filter(None, reasons)))
+        _reject_lines(part, block, [int(numbers[place])], next(filter(None, reasons)))
     if rules.fold:
         head, tail = _fold(head), _fold(tail)
     different = mask_of(pc.not_equal(head, tail))
@@ -229,9 +230,9 @@ def read_block(block: Block, rules: Rules) -> BlockEdges:
     sure = np.flatnonzero(good & different)
     for place, about in zip(sure.tolist(), abouts.take(sure).to_pylist(), strict=True):
         try:
-            weight, text = _read_about(about)
+            weight, text = _read_metadata(about)
         except ValueError as error:
-            _reject(part, block, [int(numbers[place])], str(error))
+            _reject_lines(part, block, [int(numbers[place])], str(error))
             continue
         if rules.least is not None and weight < rules.least:
             part.dropped[TOO_LIGHT] += 1
@@ -248,12 +249,13 @@ def read_block(block: Block, rules: Rules) -> BlockEdges:
     return part
 
 
-def _reject(part: BlockEdges, block: Block, positions: Sequence[int], reason: str) -> None:
+def _reject_lines(part: BlockEdges, block: Block, positions: Sequence[int], reason: str) -> None:
+    """Reject the lines of a block at some positions."""
     for number, raw in lines_at(block, positions):
         part.reject(number, reason, raw)
 
 
-def _starts(values: pa.Array, *starts: bytes) -> BoolArray:
+def _begins(values: pa.Array, *starts: bytes) -> BoolArray:
     """Return which values start with one of ``starts``."""
     mask: BoolArray = np.logical_or.reduce(
         [mask_of(pc.starts_with(values, start)) for start in starts]
@@ -262,7 +264,7 @@ def _starts(values: pa.Array, *starts: bytes) -> BoolArray:
 
 
 def _fold(uris: pa.Array) -> pa.Array:
-    """Return the terms of concepts: ``/c/en/test/n`` → ``/c/en/test``."""
+    """Remove part of speech and sense from concepts: ``/c/en/test/n`` → ``/c/en/test``."""
     longer = pc.greater(pc.count_substring(uris, "/"), 3)
     if not pc.any(longer).as_py():
         return uris
@@ -270,8 +272,8 @@ def _fold(uris: pa.Array) -> pa.Array:
     return pc.replace_with_mask(uris, longer, folded)
 
 
-def _read_about(raw: bytes) -> tuple[float, str]:
-    """Return the weight and the properties that a last column states. Raises ValueError."""
+def _read_metadata(raw: bytes) -> tuple[float, str]:
+    """Parse the JSON column; return the weight and the edge's properties. Raises ValueError."""
     try:
         about = json_value(raw)
     except ValueError:

@@ -40,7 +40,7 @@ _ABOVE = 50  # lines above a header that are looked at
 
 
 def wide_encoding(start: bytes) -> str:
-    """Return the encoding of a file that begins so if it is UTF-16 or UTF-32, else nothing.
+    """Return the encoding of a file with these first bytes if UTF-16 or UTF-32, else "".
 
     >>> wide_encoding("id,name".encode("utf-16")), wide_encoding("id,name".encode("utf-16-be"))
     ('utf-16', 'utf-16-be')
@@ -59,7 +59,7 @@ def wide_encoding(start: bytes) -> str:
 
 
 def is_western(data: bytes) -> bool | None:
-    """Return whether text is Windows-1252; None where it is ASCII alone, which says nothing.
+    """Return whether text is Windows-1252; None for pure ASCII, which fits any encoding.
 
     It is if no line with other bytes is UTF-8, and most of these bytes are letters within words.
     """
@@ -81,12 +81,12 @@ def is_western(data: bytes) -> bool | None:
 
 
 def as_utf8(data: bytes, encoding: str) -> bytes:
-    """Return text of an encoding that was guessed in UTF-8; what it lacks stays one character."""
+    """Convert text of a guessed encoding to UTF-8; undefined bytes become one character each."""
     return data.decode(encoding, errors="replace").encode()
 
 
 def lines_of(text: str) -> list[str]:
-    r"""Return the lines of a text as readers of tables end them: other marks are parts of cells.
+    r"""Split a text into lines at LF, CR LF and CR only; other separators belong to cells.
 
     >>> lines_of("one\u2028two\r\nthree\n")
     ['one\u2028two', 'three']
@@ -96,9 +96,9 @@ def lines_of(text: str) -> list[str]:
 
 
 def above_rows(lines: Sequence[str], delimiters: Sequence[str]) -> tuple[int, str]:
-    """Return how many lines stand above a table, and the delimiter that the first of them says.
+    """Return how many lines precede a table, and the delimiter that the first declares.
 
-    These are ``sep=;``, which Excel writes and reads, comments, and empty lines.
+    Such lines are ``sep=;``, which Excel writes and reads, comments, and empty lines.
     """
     said = _SAID_DELIMITER.match(lines[0].strip()) if lines else None
     skipped = 1 if said else 0

@@ -36,13 +36,13 @@ _NOT_YET = (
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A form of file. ``loader``: the name of the one that reads it, empty if none does."""
+    """A file format by its common name; ``loader``: the loader that reads it, "" if none does."""
 
     name: str
     loader: str = ""
 
     def hint(self, path: Path) -> str:
-        """Return the hint for a file of this form."""
+        """Return a hint on how to load a file of this format, or what to convert it to."""
         if self.loader == "text":
             return f"Prose is read by: kgqa ingest text {path}"
         return f"Load it by: kgqa ingest {self.loader} {path}" if self.loader else _NOT_YET
@@ -142,10 +142,10 @@ _MANY = 0.8  # share of the lines that makes a form
 
 
 def form_of(path: Path) -> Form | None:
-    """Return what a file is, None if it is delimited text, JSON lines, or nothing known.
+    """Detect a file's format; None for delimited text, JSON lines and unknown content.
 
-    A folder and standard input are not looked at: what is read of the latter is gone. Raises
-    DumpNotFoundError for what cannot be read, DumpMalformedError for an empty file, a pipe and a
+    A folder and standard input are not examined: what is read of the latter is lost. Raises
+    DumpNotFoundError for an unreadable file, DumpMalformedError for an empty file, a pipe and a
     device.
     """
     if path == STDIN or path.is_dir():
@@ -153,7 +153,7 @@ def form_of(path: Path) -> Form | None:
     check_file(path)
     raw, whole = _sample(path)
     if not raw.strip():
-        raise _empty(path)
+        raise _empty_file(path)
     ending = ending_of(path)
     for magic, form in _MAGIC:
         if raw.startswith(magic):
@@ -163,19 +163,20 @@ def form_of(path: Path) -> Form | None:
     if text is None:
         return Form("a binary file")
     if not text.strip():  # a byte order mark
-        raise _empty(path)
+        raise _empty_file(path)
     return _form_of_text(text, ending, whole=whole)
 
 
-def _empty(path: Path) -> DumpMalformedError:
+def _empty_file(path: Path) -> DumpMalformedError:
+    """Return the error of an empty file."""
     return DumpMalformedError(f"{path} is empty.", "Give a file that has lines.")
 
 
 def check_form(path: Path, wanted: str, takes: Sequence[Form] = ()) -> Form | None:
-    """Return the form of a file if it is among those that a loader ``takes``, or not known.
+    """Return a file's format if it is unknown or one that a loader ``takes``.
 
-    ``wanted``: what the loader reads, as a sentence has it. Raises DumpMalformedError for any other
-    form, with its name and the command that reads it.
+    ``wanted``: what the loader reads, as a noun for the error. Raises DumpMalformedError for
+    another format, with its name and the command that reads it.
     """
     form = form_of(path)
     if form is None or form in takes:
@@ -185,10 +186,10 @@ def check_form(path: Path, wanted: str, takes: Sequence[Form] = ()) -> Form | No
 
 
 def is_list_of_words(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether rows of three words are prose, and no triples that blanks part.
+    """Return whether rows of three words are prose, and not space-separated triples.
 
-    Triples repeat their relations, and name a thing more than once or by something other than a
-    word of prose: an id, camelCase, a number, a mark.
+    Triples repeat their relations, and name an entity more than once or by something other than a
+    word of prose: an id, camelCase, a number, a symbol.
     """
     rows = [row for row in rows if len(row) == 3]
     if not rows or is_header(rows[0]) or all(cell.isdecimal() for row in rows for cell in row):
@@ -206,7 +207,7 @@ def is_list_of_words(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _sample(path: Path) -> tuple[bytes, bool]:
-    """Return the first bytes of a file, unpacked, and whether they are all."""
+    """Return the first bytes of a file, decompressed, and whether they are the whole file."""
     try:
         with path.open("rb") as file:
             raw = file.read(_SAMPLE)
@@ -228,14 +229,17 @@ def _sample(path: Path) -> tuple[bytes, bool]:
 
 
 def _gunzipped(raw: bytes) -> bytes:
+    """Decompress the beginning of gzip data."""
     return zlib.decompressobj(31).decompress(raw, _SAMPLE)
 
 
 def _bunzipped(raw: bytes) -> bytes:
+    """Decompress the beginning of bzip2 data."""
     return bz2.BZ2Decompressor().decompress(raw, _SAMPLE)
 
 
 def _unzstd(raw: bytes) -> bytes:
+    """Decompress the beginning of zstd data; return it unchanged if it is not zstd."""
     with pa.input_stream(pa.py_buffer(raw), compression="zstd") as stream:
         try:
             return bytes(stream.read(_SAMPLE // 4))
@@ -244,7 +248,7 @@ def _unzstd(raw: bytes) -> bytes:
 
 
 def _text_of(raw: bytes) -> str | None:
-    """Return bytes as text, None if they are none; what is not UTF-8 is taken for Windows-1252."""
+    """Decode bytes as UTF-8 or else Windows-1252; None if they are not text."""
     if encoding := wide_encoding(raw):
         return raw.decode(encoding, "replace").removeprefix("\ufeff")
     if b"\0" in raw and sum(map(raw.count, _CONTROLS)) > _BINARY * len(raw):
@@ -253,6 +257,10 @@ def _text_of(raw: bytes) -> str | None:
 
 
 def _form_of_text(text: str, ending: str, *, whole: bool) -> Form | None:
+    """Detect the format of a text by its first lines and the file's ending.
+
+    ``whole``: whether ``text`` is the whole file.
+    """
     start = text.lstrip()
     lines = [line for line in lines_of(text) if line.strip()][:_LINES]
     said = [line for line in lines if not line.lstrip().startswith(("#", "//", "%"))]
@@ -287,6 +295,7 @@ def _form_of_text(text: str, ending: str, *, whole: bool) -> Form | None:
 
 
 def _form_of_json(start: str, lines: Sequence[str], ending: str) -> Form | None:
+    """Detect which JSON format a text is, None for plain JSON lines or arrays of records."""
     try:
         first = json.loads(lines[0])
     except (ValueError, RecursionError):
@@ -315,6 +324,7 @@ def _form_of_json(start: str, lines: Sequence[str], ending: str) -> Form | None:
 
 
 def _is_json(line: str) -> bool:
+    """Return whether a line is a JSON document."""
     try:
         json.loads(line)
     except RecursionError:
@@ -325,16 +335,18 @@ def _is_json(line: str) -> bool:
 
 
 def _is_flat(record: dict[str, object]) -> bool:
+    """Return whether no value of a JSON object is a list or an object."""
     return not any(isinstance(value, list | dict) for value in record.values())
 
 
 def _form_of_header(line: str) -> Form | None:
+    """Return APOC's CSV format if a line is its header, else None."""
     names = {name.strip().strip('"') for name in re.split(r"[,\t;]", line)}
     return APOC_CSV if {"_id", "_labels", "_start", "_end", "_type"} <= names else None
 
 
 def _form_of_lines(lines: Sequence[str], ending: str) -> Form | None:
-    """Return the form of lines that have no mark of one: settings, YAML, statements, prose."""
+    """Detect formats without a signature: settings, YAML, statements, prose."""
     if not lines:
         return None
     if _SQL.match(lines[0]):
@@ -349,7 +361,7 @@ def _form_of_lines(lines: Sequence[str], ending: str) -> Form | None:
     is_yaml = ending in (".yaml", ".yml") or lines[0].strip() == "---"
     if is_yaml or (keyed >= _MANY * len(lines) > 1 and not _is_delimited(lines)):
         return Form("a YAML file, not a table")
-    if len(lines) > 1 and lines[0].startswith("[") and _settings(lines) >= _MANY:
+    if len(lines) > 1 and lines[0].startswith("[") and _setting_share(lines) >= _MANY:
         return Form("a file of settings, not a table")
     ends = sum(bool(_STATEMENT.search(line)) for line in lines)
     bare = [line.rstrip().rstrip(";") for line in lines]
@@ -377,7 +389,7 @@ def _form_of_lines(lines: Sequence[str], ending: str) -> Form | None:
 
 
 def _is_punctuated(lines: Sequence[str]) -> bool:
-    """Whether commas and semicolons are those of sentences: a blank after each, or a line end."""
+    """Return whether commas and semicolons are those of prose, followed by a space or line end."""
     text = "\n".join(line.strip() for line in lines)
     if len(lines) < 2 or re.search(r"[,;]\S|[\t|]", text):
         return False
@@ -387,18 +399,19 @@ def _is_punctuated(lines: Sequence[str]) -> bool:
 
 
 def _is_weighted(rows: Sequence[Sequence[str]], ending: str) -> bool:
-    """Whether rows of three end in weights; whole numbers alone are ids, as OpenKE has them."""
+    """Return whether rows of three end in weights; all-integer rows are ids, as in OpenKE."""
     if not all(_NUMBER.fullmatch(row[2]) for row in rows):
         return False
     return ending in _EDGE_LISTS or any("." in row[2] or not row[1].isdecimal() for row in rows)
 
 
-def _settings(lines: Sequence[str]) -> float:
+def _setting_share(lines: Sequence[str]) -> float:
+    """Return the fraction of lines of the form ``name = value`` or ``name: value``."""
     return sum(bool(_SETTING.match(line.strip())) for line in lines) / len(lines)
 
 
 def _is_delimited(lines: Sequence[str]) -> bool:
-    """Whether a delimiter stands equally often in most lines."""
+    """Return whether a delimiter occurs equally often in most lines."""
     for delimiter in _DELIMITERS:
         counts = Counter(line.rstrip(" .,;!?").count(delimiter) for line in lines)
         number, often = counts.most_common(1)[0]

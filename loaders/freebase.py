@@ -62,7 +62,7 @@ _CONTROL = re.compile("[\x01-\t]")
 
 
 class Use(IntEnum):
-    """What a predicate's lines are for."""
+    """What the lines of a predicate are used for."""
 
     NAME = 0
     LABEL = 1
@@ -88,7 +88,7 @@ _USES = {
 
 
 def use_of(term: bytes, filters: Filters) -> tuple[Use, str]:
-    """Return a predicate's use, and its relation, or why its lines are left out."""
+    """Return how a predicate is used, with its relation, or the reason for leaving it out."""
     try:
         iri = term[1:-1].decode()
     except UnicodeDecodeError:
@@ -106,7 +106,7 @@ def use_of(term: bytes, filters: Filters) -> tuple[Use, str]:
 
 
 def local(iri: str) -> str:
-    """Return an IRI without Freebase's namespace, or the same object if it is in neither."""
+    """Return an IRI without Freebase's namespace; an IRI of another one is returned unchanged."""
     for namespace in NAMESPACES:
         if iri.startswith(namespace):
             return iri[len(namespace) :]
@@ -121,7 +121,7 @@ def local_name(term: bytes) -> str:
 
 @dataclass(slots=True)
 class FreebasePart(BlockReport):
-    """What a block holds; ``triples`` counts the lines that are triples."""
+    """The statements of a block; ``triples`` counts the lines that are triples."""
 
     triples: int = 0
     batches: list[Batch] = field(default_factory=list)
@@ -130,29 +130,29 @@ class FreebasePart(BlockReport):
 
 
 class BlockReader:
-    """Reads blocks of a dump; several threads may use one at a time."""
+    """Parses blocks of a dump; threads may share one."""
 
     def __init__(self, language: str, filters: Filters) -> None:
         self._language = language
         self._use_of = cache(partial(use_of, filters=filters))
 
     def read(self, block: Block) -> FreebasePart:
-        """Return the statements of a block."""
+        """Parse the statements of a block."""
         part = FreebasePart(block.source)
         fields = split_block(block, "\t", 4)
-        good = _in_form(block, fields)
-        rewritten, more = _rewritten(block, [*fields.others, *fields.rows[~good].tolist()], part)
+        good = _well_formed(block, fields)
+        rewritten, more = _parse_lines(block, [*fields.others, *fields.rows[~good].tolist()], part)
         columns = [column.filter(pa.array(good)) for column in fields.columns[:3]]
         for column, terms in zip(range(3), zip(*rewritten, strict=True), strict=False):
             added = pa.array(terms, pa.binary())
             columns[column] = pa.concat_arrays([columns[column], added])
         numbers = np.append(block.first + fields.rows[good], more).astype(np.int64)
-        _Rows(self._use_of, self._language, part, numbers, *columns).take()
+        _BlockRows(self._use_of, self._language, part, numbers, *columns).take()
         return part
 
 
-def _in_form(block: Block, fields: Fields) -> BoolArray:
-    """Return which lines have terms and a dot, as far as the ends of the fields show."""
+def _well_formed(block: Block, fields: Fields) -> BoolArray:
+    """Return which lines have three terms and a dot, judged by the ends of the fields."""
     iris = [
         mask_of(pc.starts_with(column, b"<")) & mask_of(pc.ends_with(column, b">"))
         for column in fields.columns[:3]
@@ -167,10 +167,10 @@ def _in_form(block: Block, fields: Fields) -> BoolArray:
     return good
 
 
-def _rewritten(
+def _parse_lines(
     block: Block, positions: list[int], part: FreebasePart
 ) -> tuple[list[tuple[bytes, bytes, bytes]], list[int]]:
-    """Return the terms of the triples among some lines in the dump's form, and their numbers."""
+    """Parse unusual lines by the pattern of a triple; return their terms and line numbers."""
     terms: list[tuple[bytes, bytes, bytes]] = []
     numbers: list[int] = []
     for number, raw in lines_at(block, sorted(positions)):
@@ -190,8 +190,8 @@ def _rewritten(
 
 
 @dataclass(slots=True)
-class _Rows:
-    """Lines of a block that are in form, on their way into a part."""
+class _BlockRows:
+    """The well-formed lines of a block as columns, to be sorted into a part."""
 
     use_of: Callable[[bytes], tuple[Use, str]]
     language: str
@@ -202,6 +202,7 @@ class _Rows:
     object: pa.Array
 
     def take(self) -> None:
+        """Sort the lines by their predicates' uses into names, types, schema and edges."""
         predicates = self.predicate.dictionary_encode()
         uses = [self.use_of(term) for term in predicates.dictionary.to_pylist()]
         if not uses:
@@ -218,30 +219,34 @@ class _Rows:
                 self.part.examples.setdefault(reason, said)
         kind = kinds.take(which)
         self._reject_all(rows[kind == Use.NO_IRI], "predicate is not an IRI in angle brackets")
-        self._schema(rows[kind == Use.MEDIATOR], rows[kind == Use.INVERSE])
-        self._names(rows[kind <= Use.ALIAS], kind[kind <= Use.ALIAS])
-        self._types(rows[kind == Use.TYPE])
+        self._add_schema(rows[kind == Use.MEDIATOR], rows[kind == Use.INVERSE])
+        self._add_names(rows[kind <= Use.ALIAS], kind[kind <= Use.ALIAS])
+        self._add_types(rows[kind == Use.TYPE])
         relations = pa.array([relation for _, relation in uses], type=pa.string())
         edge = kind == Use.EDGE
-        self._edges(rows[edge], pa.DictionaryArray.from_arrays(which[edge], relations))
+        self._add_relation_edges(rows[edge], pa.DictionaryArray.from_arrays(which[edge], relations))
 
     def _reject(self, row: int, reason: str) -> None:
+        """Reject one line."""
         terms = [column[row].as_py() for column in (self.subject, self.predicate, self.object)]
         text = b"\t".join([*terms, b"."]).decode(errors="backslashreplace")
         self.part.rejects.append((int(self.numbers[row]), reason, text))
 
     def _reject_all(self, rows: IntArray, reason: str) -> None:
+        """Reject several lines for one reason."""
         for row in rows.tolist():
             self._reject(row, reason)
 
-    def _objects(self, rows: IntArray) -> pa.Array:
+    def _objects_of(self, rows: IntArray) -> pa.Array:
+        """Return the objects of some lines."""
         return self.object.take(pa.array(rows))
 
     def _are_iris(self, rows: IntArray) -> BoolArray:
-        return mask_of(pc.starts_with(self._objects(rows), b"<"))
+        """Return which lines have an IRI as object."""
+        return mask_of(pc.starts_with(self._objects_of(rows), b"<"))
 
     def _subjects(self, rows: IntArray) -> IntArray:
-        """Return the mids of lines' subjects, ``NO_MID`` without one; those are counted."""
+        """Return the mids of lines' subjects, ``NO_MID`` for another subject, which is dropped."""
         # A dump has the lines of an entity in a row, so most subjects are that of the line before.
         runs = pc.run_end_encode(self.subject.take(pa.array(rows)), run_end_type=pa.int32())
         ends = runs.run_ends.to_numpy()
@@ -251,8 +256,8 @@ class _Rows:
         return codes
 
     def _literals(self, rows: IntArray) -> Literals:
-        """Return the literals in the wanted language; those in others are counted."""
-        terms = self._objects(rows)
+        """Return the literals in the wanted language; literals in others are counted as dropped."""
+        terms = self._objects_of(rows)
         literals = read_literals(terms, self.language)
         foreign = np.ones(len(rows), dtype=np.bool_)
         foreign[literals.rows] = False
@@ -260,7 +265,8 @@ class _Rows:
         self.part.drop(OTHER_LANGUAGE, foreign, terms)
         return literals
 
-    def _names(self, rows: IntArray, uses: IntArray) -> None:
+    def _add_names(self, rows: IntArray, uses: IntArray) -> None:
+        """Add the names and aliases that lines state."""
         quoted = ~self._are_iris(rows)
         self._reject_all(rows[~quoted], "name is not text")
         rows, uses = rows[quoted], uses[quoted]
@@ -283,20 +289,22 @@ class _Rows:
         batch = pa.RecordBatch.from_arrays(columns, names=["id", "text", "rank"])
         self.part.batches.append(NameBatch(batch, defines=True))
 
-    def _types(self, rows: IntArray) -> None:
+    def _add_types(self, rows: IntArray) -> None:
+        """Add the types that lines state."""
         iris = self._are_iris(rows)
         self._reject_all(rows[~iris], "type is not an IRI")
         rows = rows[iris]
         mids = self._subjects(rows)
-        kinds = self._objects(rows[mids != NO_MID]).dictionary_encode()
+        kinds = self._objects_of(rows[mids != NO_MID]).dictionary_encode()
         names = pa.array([local_name(term) for term in kinds.dictionary.to_pylist()], pa.string())
         types = pa.DictionaryArray.from_arrays(kinds.indices, names)
         columns = [pa.array(mids[mids != NO_MID]), types]
         batch = pa.RecordBatch.from_arrays(columns, names=["id", "type"])
         self.part.batches.append(TypeBatch(batch))
 
-    def _schema(self, mediators: IntArray, inverses: IntArray) -> None:
-        marked = mask_of(pc.starts_with(self._objects(mediators), b'"true"'))
+    def _add_schema(self, mediators: IntArray, inverses: IntArray) -> None:
+        """Add which types are mediators and which relations are inverses."""
+        marked = mask_of(pc.starts_with(self._objects_of(mediators), b'"true"'))
         for subject in self.subject.take(pa.array(mediators[marked])).to_pylist():
             self.part.mediator_types.add(local_name(subject))
         iris = self._are_iris(inverses)
@@ -305,12 +313,13 @@ class _Rows:
             ends = (self.subject[row].as_py(), self.object[row].as_py())
             self.part.inverses.add((local_name(ends[0]), local_name(ends[1])))
 
-    def _edges(self, rows: IntArray, relations: pa.DictionaryArray) -> None:
+    def _add_relation_edges(self, rows: IntArray, relations: pa.DictionaryArray) -> None:
+        """Add the edges to mids and the edges to values that lines state."""
         heads = self._subjects(rows)
         known = heads != NO_MID
         rows, heads, relations = rows[known], heads[known], relations.filter(pa.array(known))
         iris = self._are_iris(rows)
-        objects = self._objects(rows[iris])
+        objects = self._objects_of(rows[iris])
         tails, outside = _mids(objects)
         self.part.drop("web address", outside, objects)
         self.part.drop("object is of the schema", (tails == NO_MID) & ~outside, objects)
@@ -332,19 +341,21 @@ class _Rows:
             self.part.batches.append(ValueBatch(batch))
 
     def _add_edges(self, heads: IntArray, relations: pa.Array, tails: pa.Array) -> None:
+        """Add a batch of edges."""
         columns = [pa.array(heads), relations, tails, pa.nulls(len(heads), pa.string())]
         names = ["head", "relation", "tail", "properties"]
         self.part.batches.append(EdgeBatch(pa.RecordBatch.from_arrays(columns, names=names)))
 
 
 def _are_values(texts: pa.Array) -> BoolArray:
+    """Return which texts become value nodes: short, not blank, not web addresses."""
     worth = mask_of(pc.less(pc.utf8_length(texts), LONGEST_TEXT)) & is_text(texts)
     web = pc.or_(pc.starts_with(texts, "http://"), pc.starts_with(texts, "https://"))
     return worth & ~mask_of(web)
 
 
 def _mids(terms: pa.Array) -> tuple[IntArray, BoolArray]:
-    """Return the mid of each term, ``NO_MID`` without one, and which are web addresses."""
+    """Return the mid of each term (``NO_MID`` without one), and which terms are web addresses."""
     encoded = terms.dictionary_encode()
     unique = encoded.dictionary
     codes = encode_mids(unique, len(_START), 1)
@@ -393,7 +404,7 @@ class FreebaseLoader:
     def read(
         self, sources: Sequence[Path], report: Report, rejects: Rejects, progress: Progress
     ) -> Iterator[Batch]:
-        """Yield names, types, values and edges as they come, then what types and relations mean.
+        """Yield names, types, values and edges, then type rules, mediators and relations.
 
         Raises DumpNotFoundError, DumpMalformedError.
         """

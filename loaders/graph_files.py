@@ -58,7 +58,7 @@ _KINDS_OF_EDGE = {"directed", "undirected", "mutual"}  # which Gephi calls types
 
 @dataclass(slots=True)
 class Node:
-    """A node: ``name`` is None if the file gives none."""
+    """A node of a graph file; ``name`` is None if the file gives none."""
 
     id: str
     name: str | None = None
@@ -69,7 +69,7 @@ class Node:
 
 @dataclass(slots=True)
 class Edge:
-    """An edge; ``relation`` is empty if the file does not say which."""
+    """An edge of a graph file; ``relation`` is "" if the file gives none."""
 
     head: str
     relation: str
@@ -81,9 +81,9 @@ Part: TypeAlias = "Node | Edge"
 
 
 def read_graph(path: Path, form: Form, report: Report, rejects: Rejects) -> Iterator[Part]:
-    """Yield the nodes and edges of a file of a form of ``forms.GRAPHS``.
+    """Read the nodes and edges of a graph file in one of the formats ``forms.GRAPHS``.
 
-    What is left out is counted in ``report``, what is malformed stands in ``rejects``. Raises
+    Left-out items are counted in ``report``, malformed ones go to ``rejects``. Raises
     DumpMalformedError if the file as a whole cannot be read.
     """
     readers: dict[Form, Callable[[Path, Report, Rejects], Iterator[Part]]] = {
@@ -109,7 +109,7 @@ def read_graph(path: Path, form: Form, report: Report, rejects: Rejects) -> Iter
 
 
 def _lines(path: Path, rejects: Rejects) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a file with their numbers; those that are not UTF-8 are rejected."""
+    """Yield the lines of a file with their numbers; lines that are not UTF-8 are rejected."""
     for block in read_blocks([path], Report(), rejects, Silent(), guess=True):
         for number, raw in enumerate(bytes(block.data).split(b"\n")[:-1], block.first):
             if reason := why_undecodable(raw):
@@ -122,7 +122,7 @@ def _lines(path: Path, rejects: Rejects) -> Iterator[tuple[int, str]]:
 
 
 def _node(id_: str, given: Mapping[str, Any], types: Iterable[str] = ()) -> Node:
-    """Return a node; which of its attributes is its name, and which its type, their names say."""
+    """Build a node; the names of its attributes tell which are its name and types."""
     properties = {key: value for key, value in given.items() if value not in (None, "")}
     plain = {key.casefold(): key for key in properties}
     node = Node(id_, types=list(types))
@@ -132,23 +132,23 @@ def _node(id_: str, given: Mapping[str, Any], types: Iterable[str] = ()) -> Node
     if not node.types and (kind := next((plain[name] for name in _TYPES if name in plain), None)):
         value = properties.pop(kind)
         values = value if isinstance(value, list) else re.split(r"[;|:]", str(value))
-        node.types = [_short(str(each).strip()) for each in values if str(each).strip()]
+        node.types = [_without_prefix(str(each).strip()) for each in values if str(each).strip()]
     node.properties = properties
     return node
 
 
 def _is_text(record: Any) -> bool:
-    """Whether all texts of a record of JSON can be written: half of a surrogate pair cannot."""
+    """Return whether all texts of a JSON record are encodable: none has a lone surrogate."""
     return is_storable(json.dumps(record, ensure_ascii=False))
 
 
-def _short(type_: str) -> str:
-    """Return a class without the prefix of a vocabulary: ``biolink:Gene`` is ``Gene``."""
+def _without_prefix(type_: str) -> str:
+    """Remove a vocabulary's prefix from a class: ``biolink:Gene`` becomes ``Gene``."""
     return type_.rsplit(":", 1)[-1] if re.fullmatch(r"[\w.-]+:[\w.-]+", type_) else type_
 
 
 def _edge(head: str, tail: str, given: Mapping[str, Any], relation: str = "") -> Edge:
-    """Return an edge; one of its attributes may name it, if its ``relation`` says nothing."""
+    """Build an edge; an attribute may give the relation if ``relation`` is empty or general."""
     properties = {key: value for key, value in given.items() if value not in (None, "")}
     if isinstance(properties.get(_KEY), int):
         del properties[_KEY]  # it only counts the edges between two nodes
@@ -161,23 +161,23 @@ def _edge(head: str, tail: str, given: Mapping[str, Any], relation: str = "") ->
             relation = properties.pop(key).strip()
             break
     for key, value in properties.items() if relation else ():
-        if isinstance(value, str) and value.strip() and _says(key, relation):
+        if isinstance(value, str) and value.strip() and _names_relation(key, relation):
             rest = {name: each for name, each in properties.items() if name != key}
             return Edge(head, value.strip(), tail, rest)
     return Edge(head, relation, tail, properties)
 
 
 @cache
-def _says(key: str, relation: str) -> bool:
-    """Whether an attribute of edges says the relation, where ``relation`` is a general one."""
+def _names_relation(key: str, relation: str) -> bool:
+    """Return whether an edge attribute gives the relation, if ``relation`` is a general one."""
     return says_relation(words(key), words(relation))
 
 
 # ── XML ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _elements(path: Path) -> Iterator[tuple[str, ElementTree.Element]]:
-    """Yield (event, element) of an XML file, its namespaces left out of the tags."""
+def _xml_events(path: Path) -> Iterator[tuple[str, ElementTree.Element]]:
+    """Yield (event, element) of an XML file, with tags without namespaces."""
     try:
         with unpacked(path) as stream:
             _refuse_document_type(path, stream)
@@ -194,14 +194,16 @@ def _elements(path: Path) -> Iterator[tuple[str, ElementTree.Element]]:
 
 
 def _refuse_document_type(path: Path, stream: IO[bytes]) -> None:
-    """Raise DumpMalformedError if entities may be defined before the first element."""
+    """Raise DumpMalformedError if the XML has a document type, which may define entities."""
     begun = False
 
     def begin(*_: object) -> None:
+        """Note that the first element began."""
         nonlocal begun
         begun = True
 
     def refuse(*_: object) -> None:
+        """Raise DumpMalformedError unless the first element began."""
         if not begun:
             raise DumpMalformedError(
                 f"{path} has a document type, which may define entities.",
@@ -227,6 +229,7 @@ _CASTS: dict[str, Callable[[str], Any]] = {
 
 
 def _cast(text: str, kind: str) -> Any:
+    """Convert an attribute's text to its declared type; it stays text if that fails."""
     try:
         return _CASTS[kind](text) if kind in _CASTS else text
     except ValueError:
@@ -234,10 +237,10 @@ def _cast(text: str, kind: str) -> Any:
 
 
 def _graphml(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
-    """Yield nodes and edges; ids of edges that repeat are their relations.
+    """Read GraphML; edge ids that repeat are taken as relations.
 
     Ids are unique in GraphML, but networkx writes the keys of a multigraph's edges as ids, and a
-    graph of relations has these as its keys.
+    graph of relations has its relations as keys.
     """
     held: list[tuple[str, Edge]] = []
     named: bool | None = None
@@ -248,20 +251,20 @@ def _graphml(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
         held.append((id_, part))
         if named is None and len(held) < _FIRST_EDGES:
             continue
-        named = _repeat(held) if named is None else named
-        yield from _named(held, named)
+        named = _ids_are_relations(held) if named is None else named
+        yield from _named_edges(held, named)
         held.clear()
-    yield from _named(held, _repeat(held) if named is None else named)
+    yield from _named_edges(held, _ids_are_relations(held) if named is None else named)
 
 
-def _repeat(edges: list[tuple[str, Edge]]) -> bool:
-    """Return whether ids of edges are used more than once, and are more than numbers."""
+def _ids_are_relations(edges: list[tuple[str, Edge]]) -> bool:
+    """Return whether edge ids repeat and are not just numbers, so that they are relations."""
     ids = [id_ for id_, _ in edges if id_ and not id_.isdecimal()]
     return len(set(ids)) < len(ids)
 
 
-def _named(edges: list[tuple[str, Edge]], named: bool) -> Iterator[Edge]:
-    """Yield edges; one without a relation has its id as its relation if ids are ``named``."""
+def _named_edges(edges: list[tuple[str, Edge]], named: bool) -> Iterator[Edge]:
+    """Yield edges; if ``named``, an edge without a relation gets its id as relation."""
     for id_, edge in edges:
         if named and not edge.relation:
             edge.relation = id_
@@ -269,11 +272,11 @@ def _named(edges: list[tuple[str, Edge]], named: bool) -> Iterator[Edge]:
 
 
 def _graphml_parts(path: Path, report: Report, rejects: Rejects) -> Iterator[tuple[str, Part]]:
-    """Yield nodes and edges with the id that the file gives, empty if it gives none."""
+    """Yield (id given by the file or "", node or edge) of a GraphML file."""
     keys: dict[str, tuple[str, str]] = {}
     default: dict[tuple[str, str], Any] = {}
     held: dict[str, Any] = {}
-    for event, element in _elements(path):
+    for event, element in _xml_events(path):
         if event == "start":
             if element.tag in ("node", "edge"):
                 held = {}
@@ -311,11 +314,12 @@ def _graphml_parts(path: Path, report: Report, rejects: Rejects) -> Iterator[tup
 
 
 def _gexf(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
+    """Read GEXF."""
     keys: dict[tuple[str, str], tuple[str, str]] = {}
     of = "node"
     held: dict[str, Any] = {}
     inside = ""
-    for event, element in _elements(path):
+    for event, element in _xml_events(path):
         if event == "start":
             if element.tag == "attributes":
                 of = element.get("class", "node")
@@ -346,6 +350,7 @@ def _xml_part(
     rejects: Rejects,
     report: Report,
 ) -> Iterator[Part]:
+    """Build the node or edge of an XML element with its attributes ``given``."""
     if element.tag == "node":
         if (id_ := element.get("id")) is None:
             rejects.add(str(path), report.lines, "a node without an id", str(element.attrib))
@@ -364,6 +369,7 @@ def _xml_part(
 
 
 def _node_link(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
+    """Read node-link JSON, OBO Graphs and Cytoscape JSON."""
     hint = "Write it as GraphML, or as a table of nodes and one of edges."
     read = read_json(path, "a graph in JSON", _LARGEST, hint)
     try:
@@ -411,7 +417,7 @@ def _node_link(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
             else None
             for keys in (_HEADS, _TAILS)
         ]
-        ends = [_end_of(end, ids, known) for end in ends]
+        ends = [_node_id_of(end, ids, known) for end in ends]
         if not all(isinstance(end, str) and end for end in ends):
             rejects.add(str(path), number, "a link without both ends", json.dumps(record))
             continue
@@ -432,7 +438,7 @@ def _node_link(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
 
 
 def _elements_of(read: dict[str, Any]) -> dict[str, Any]:
-    """Return the nodes and edges of a Cytoscape file as node-link JSON has them, else ``read``."""
+    """Convert Cytoscape JSON to the form of node-link JSON; return other JSON unchanged."""
     if not (elements := read.get("elements")):
         return read
     if isinstance(elements, list):
@@ -451,7 +457,8 @@ def _elements_of(read: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _end_of(end: Any, ids: list[str], known: set[str]) -> str | None:
+def _node_id_of(end: Any, ids: list[str], known: set[str]) -> str | None:
+    """Return the node id that an edge's end means: an id, an object with one, or an index."""
     if isinstance(end, dict):
         end = end.get("id")
     if isinstance(end, int) and str(end) not in known and 0 <= end < len(ids):
@@ -460,7 +467,7 @@ def _end_of(end: Any, ids: list[str], known: set[str]) -> str | None:
 
 
 def _sif(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
-    """Yield the edges of Cytoscape's simple format: a node, a relation, and one or more nodes."""
+    """Read Cytoscape's simple interaction format: a node, a relation, and one or more nodes."""
     for number, line in _lines(path, rejects):
         head, *rest = [
             each for each in re.split(r"\t" if "\t" in line else r"\s", line) if each
@@ -477,6 +484,7 @@ def _sif(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
 
 
 def _apoc_json(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
+    """Read APOC's JSON export, one node or relationship a line."""
     for number, line in _lines(path, rejects):
         if not line.strip():
             continue
@@ -487,7 +495,7 @@ def _apoc_json(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
                 rejects.add(str(path), number, HALF, line)
                 continue
             if record["type"] == "node":
-                yield _labelled(str(record["id"]), record.get("properties"), record.get("labels"))
+                yield _apoc_node(str(record["id"]), record.get("properties"), record.get("labels"))
                 continue
             head, tail = str(record["start"]["id"]), str(record["end"]["id"])
             held = record.get("properties") or {}
@@ -498,13 +506,17 @@ def _apoc_json(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
         yield edge
 
 
-def _labelled(id_: str, properties: Any, labels: Any) -> Node:
+def _apoc_node(id_: str, properties: Any, labels: Any) -> Node:
+    """Build a node from properties and labels."""
     given = properties if isinstance(properties, dict) else {}
     return _node(id_, given, [str(label) for label in labels or ()])
 
 
 def _apoc_csv(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
+    """Read APOC's CSV export."""
+
     def texts() -> Iterator[str]:
+        """Yield the lines with line ends, for the CSV parser."""
         for _, line in _lines(path, rejects):
             yield line + "\n"
 
@@ -519,7 +531,7 @@ def _apoc_csv(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
             }
             if row.get("_id"):
                 labels = [label for label in (row.get("_labels") or "").split(":") if label]
-                yield _labelled(row["_id"], given, labels)
+                yield _apoc_node(row["_id"], given, labels)
             elif row.get("_start") and row.get("_end") and row.get("_type"):
                 yield _edge(row["_start"], row["_end"], given, row["_type"])
             else:
@@ -530,7 +542,7 @@ def _apoc_csv(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
 
 
 def _number(text: str) -> Any:
-    """Return a text as the number that it is written as: not ``007`` and not ``1E5``."""
+    """Parse a text as a number if written as one: not ``007`` and not ``1E5``; else return it."""
     number = number_in(text)
     return number if str(number) == text else text
 
@@ -543,9 +555,9 @@ _REST = re.compile(r"\s+(?:\{[^}]*\}\s*)?(?:!.*)?$|\s*\{[^}]*\}\s*(?:!.*)?$")
 
 
 def _obo(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
-    """Yield the terms of an OBO file; relations are called as their ``[Typedef]`` says.
+    """Read the terms of an OBO file; relations get the names of their ``[Typedef]`` stanzas.
 
-    The first pass reads the names of relations, which stand at the end of a file.
+    The first pass reads the names of relations, which are at the end of a file.
     """
     with closing(Rejects(Path(os.devnull), Report())) as unused:
         names = {
@@ -566,15 +578,15 @@ def _obo(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
         id_ = values["id"][0]
         node = Node(id_, next(iter(values.get("name", ())), None))
         node.types = values.get("namespace", [])[:1]
-        node.aliases = [text for value in values.get("synonym", ()) if (text := _text(value))]
-        if text := _text(next(iter(values.get("def", ())), "")):
+        node.aliases = [text for value in values.get("synonym", ()) if (text := _quoted(value))]
+        if text := _quoted(next(iter(values.get("def", ())), "")):
             node.properties["definition"] = text
         node.aliases += [_REST.sub("", value).strip() for value in values.get("alt_id", ())]
         for tag in _PROPERTIES:
             given = [_REST.sub("", value).strip() for value in values.get(tag, ())]
             if given:
                 node.properties[tag] = given[0] if len(given) == 1 else given
-        stated = [_stated(value, names) for value in values.get("property_value", ())]
+        stated = [_property_value(value, names) for value in values.get("property_value", ())]
         for called, said, _ in stated:
             if said is not None:
                 held = node.properties.setdefault(called, said)
@@ -592,13 +604,13 @@ def _obo(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
             for value in values.get(tag, ())
         ]
         for value in values.get("relationship", ()):
-            called, end = _related(value, names)
+            called, end = _relation_and_target(value, names)
             if end:
                 edges.append((called, end))
             else:
                 rejects.add(str(path), report.lines, "a relationship without an end", value)
         for value in values.get("intersection_of", ()):  # each part of a definition is true
-            called, end = _related(value, names)
+            called, end = _relation_and_target(value, names)
             part = (called, end) if end else ("is a", _REST.sub("", value).strip())
             edges += [part] if part not in edges else []
         for called, end in edges:
@@ -616,6 +628,7 @@ _READ = {
 
 
 def _stanzas(path: Path, rejects: Rejects) -> Iterator[tuple[str, dict[str, list[str]]]]:
+    """Yield (kind, values by tag) of the stanzas of an OBO file."""
     kind, values = "", dict[str, list[str]]()
     for number, line in _lines(path, rejects):
         line = line.strip()
@@ -634,20 +647,21 @@ def _stanzas(path: Path, rejects: Rejects) -> Iterator[tuple[str, dict[str, list
         yield kind, values
 
 
-def _stated(value: str, names: dict[str, str]) -> tuple[str, str | None, str | None]:
-    """Return what a ``property_value`` says: its relation, and a text or the id of a term."""
-    called, end = _related(value, names)
+def _property_value(value: str, names: dict[str, str]) -> tuple[str, str | None, str | None]:
+    """Parse a ``property_value``; return its relation, and a text or the id of a term."""
+    called, end = _relation_and_target(value, names)
     if end.startswith('"'):  # a text may hold what begins a comment
-        return called, _text(value), None
+        return called, _quoted(value), None
     return called, None, end
 
 
-def _related(value: str, names: dict[str, str]) -> tuple[str, str]:
-    """Return what the relation of a tag's value is called, and the word behind it, if any."""
+def _relation_and_target(value: str, names: dict[str, str]) -> tuple[str, str]:
+    """Parse a relation tag's value; return the relation's name, and the term id ("" if none)."""
     relation, *others = _REST.sub("", value).split() or [""]
     return names.get(relation, relation).replace("_", " "), others[0] if others else ""
 
 
-def _text(value: str) -> str:
+def _quoted(value: str) -> str:
+    """Return the first quoted text of a tag's value, unescaped."""
     found = _QUOTED.search(value)
     return re.sub(r"\\(.)", r"\1", found[1]) if found else ""

@@ -71,10 +71,10 @@ class GraphLoader:
 def parted(
     files: Sequence[Path], wanted: str, takes: Sequence[Form] = ()
 ) -> tuple[dict[Path, Form], list[Path]]:
-    """Return the graph files among ``files`` with their forms, and the others.
+    """Split files into graph files with their formats, and other files.
 
-    ``wanted``: what the loader of the others reads, as a sentence has it; ``takes``: their forms.
-    Raises DumpNotFoundError, DumpMalformedError for a file of any other form.
+    ``wanted``: what the loader of the others reads, as a noun for the error; ``takes``: their
+    formats. Raises DumpNotFoundError, DumpMalformedError for a file of any other format.
     """
     graphs, others = {}, []
     for file in files:
@@ -93,7 +93,7 @@ def read_graphs(
     progress: Progress,
     unnamed: str = UNNAMED,
 ) -> Iterator[Batch]:
-    """Yield the nodes and edges of graph files; ``unnamed``: the relation of edges without one.
+    """Read graph files as batches; ``unnamed``: the relation of edges without one.
 
     Raises DumpMalformedError.
     """
@@ -107,11 +107,12 @@ def read_graphs(
             for edge in edges:
                 edge.relation = edge.relation or unnamed
             relations |= dict.fromkeys(edge.relation for edge in edges)
-            yield from _batches(nodes, edges)
+            yield from _batches_of(nodes, edges)
     yield relation_batch({relation: relation for relation in relations})
 
 
-def _batches(nodes: Sequence[Node], edges: Sequence[Edge]) -> Iterator[Batch]:
+def _batches_of(nodes: Sequence[Node], edges: Sequence[Edge]) -> Iterator[Batch]:
+    """Build batches of nodes, of edges' ends and of edges."""
     if nodes:
         batch = entity_batch(
             [node.id for node in nodes],
@@ -120,7 +121,7 @@ def _batches(nodes: Sequence[Node], edges: Sequence[Edge]) -> Iterator[Batch]:
             types=[node.types or None for node in nodes],
             properties=[_json(node.properties) for node in nodes],
         )
-        yield replace(batch, walked=_walked(nodes))
+        yield replace(batch, walked=_walked_names(nodes))
     if edges:
         ends = dict.fromkeys(end for edge in edges for end in (edge.head, edge.tail))
         yield replace(entity_batch(list(ends)), by_id=True)
@@ -130,10 +131,10 @@ def _batches(nodes: Sequence[Node], edges: Sequence[Edge]) -> Iterator[Batch]:
             [edge.tail for edge in edges],
             [_json(edge.properties) for edge in edges],
         )
-        yield replace(rows, walked=_walked(edges) - _NUMBERS)
+        yield replace(rows, walked=_walked_names(edges) - _NUMBERS)
 
 
-def _walked(parts: Sequence[Node] | Sequence[Edge]) -> frozenset[str]:
+def _walked_names(parts: Sequence[Node] | Sequence[Edge]) -> frozenset[str]:
     """Return the properties that walks see as edges to values: short ones, no lists."""
     seen: dict[str, bool] = {}
     for part in parts:
@@ -146,4 +147,5 @@ def _walked(parts: Sequence[Node] | Sequence[Edge]) -> frozenset[str]:
 
 
 def _json(properties: dict[str, object]) -> str | None:
+    """Format properties as JSON, None if there are none."""
     return json.dumps(properties, ensure_ascii=False) if properties else None

@@ -26,16 +26,17 @@ _HINT = "Give files, a DataFrame, an Arrow table, a dict of them, or (head, rela
 
 
 def is_file(source: object) -> bool:
-    """Return whether a source of a load is a file or a folder, not a database or in memory."""
+    """Return whether a load's source is a file or folder, not a database URL or an object."""
     return isinstance(source, Path) or (isinstance(source, str) and not _is_url(source))
 
 
 def _is_url(source: object) -> bool:
+    """Return whether a source is the URL of a database."""
     return isinstance(source, str) and "://" in source
 
 
 def name_of(sources: Sequence[object]) -> str:
-    """Return a name for the KG of these sources: a database's, "" if nothing says one."""
+    """Return a KG name derived from the sources: a database's name, "" if there is none."""
     url = next((source for source in sources if isinstance(source, str) and _is_url(source)), "")
     try:  # of a URL that no parser reads, a password's end would be taken for the path
         return Path(urlsplit(without_secrets(url)).path).stem
@@ -46,18 +47,18 @@ def name_of(sources: Sequence[object]) -> str:
 def as_files(
     sources: Iterable[object], folder: Path, name: str, *, triples: bool = False
 ) -> list[Path]:
-    """Return files for all sources; what is not a file yet is written to ``folder``.
+    """Write sources that are not files to ``folder``; return the files of all sources.
 
-    ``name``: of a table that has none. Raises UsageError for what is not a table, and what reading
-    a database raises.
+    ``name``: of a table that has none. Raises UsageError for an object that is not a table, and the
+    errors of reading a database.
     """
     files: list[Path] = []
     for source in sources:
         if isinstance(source, str | Path) and is_file(source):
             files.append(Path(source))
             continue
-        for called, each in _tables(source, name):
-            path = folder / f"{_checked(called).replace('/', '_')}.parquet"
+        for called, each in _named_tables(source, name):
+            path = folder / f"{_table_file_name(called).replace('/', '_')}.parquet"
             if path.exists():
                 raise UsageError(
                     f"Two tables are called {called}.", "Name them in a dict: {name: table}."
@@ -69,7 +70,8 @@ def as_files(
     return files
 
 
-def _tables(source: object, name: str) -> Iterator[tuple[str, Any]]:
+def _named_tables(source: object, name: str) -> Iterator[tuple[str, Any]]:
+    """Yield (name, table) of a database, a mapping of tables, or a single table."""
     if _is_url(source):
         yield from read_database(str(source)).items()
     elif isinstance(source, Mapping):
@@ -78,8 +80,8 @@ def _tables(source: object, name: str) -> Iterator[tuple[str, Any]]:
         yield name, source
 
 
-def _checked(called: str) -> str:
-    """Return the name of a table, which is a file's for a while. Raises UsageError."""
+def _table_file_name(called: str) -> str:
+    """Return a table's name if it can name a file. Raises UsageError."""
     size = len(called.encode(errors="replace"))
     if not (0 < size <= _LONGEST_NAME and is_storable(called) and "\0" not in called):
         raise UsageError(
@@ -90,12 +92,13 @@ def _checked(called: str) -> str:
 
 
 def _write(source: Any, path: Path, called: str, *, triples: bool, declares: bool) -> None:
-    """Write a table as a file. Raises UsageError for whatever keeps it from being one.
+    """Write a table as a Parquet file. Raises UsageError if it cannot be one.
 
-    ``declares``: whether it says what it is called; a database's says more of itself.
+    ``declares``: whether to store the table's name in the file's metadata, as a database's tables
+    do.
     """
     try:
-        table = _table(source, triples=triples)
+        table = _as_arrow_table(source, triples=triples)
         parquet.write_table(declared(table, (), {}, source=called) if declares else table, path)
     except (KgqaError, OSError, MemoryError):
         raise
@@ -109,7 +112,8 @@ def _write(source: Any, path: Path, called: str, *, triples: bool, declares: boo
         ) from error
 
 
-def _table(source: Any, *, triples: bool) -> pa.Table:
+def _as_arrow_table(source: Any, *, triples: bool) -> pa.Table:
+    """Convert a DataFrame, records or (with ``triples``) tuples to an Arrow table."""
     if isinstance(source, pa.Table):
         return source
     if hasattr(source, "__arrow_c_stream__") or isinstance(source, pa.RecordBatch):
@@ -121,11 +125,12 @@ def _table(source: Any, *, triples: bool) -> pa.Table:
         if rows and all(isinstance(row, Mapping) for row in rows):
             return pa.Table.from_pylist([dict(row) for row in rows])
         if triples:
-            return _triples(rows)
+            return _triples_table(rows)
     raise UsageError(f"A load cannot read a {type(source).__name__}.", _HINT)
 
 
-def _triples(rows: Sequence[Any]) -> pa.Table:
+def _triples_table(rows: Sequence[Any]) -> pa.Table:
+    """Convert tuples of three to a table of triples. Raises UsageError."""
     for number, row in enumerate(rows, 1):
         if not isinstance(row, tuple | list) or len(row) != len(_PARTS):
             shown = repr(tuple(islice(row, 5)) if isinstance(row, tuple | list) else row)

@@ -60,6 +60,7 @@ _QUOTE = ord('"')
 
 
 def _without_groups(pattern: str) -> str:
+    """Turn the capturing groups of a pattern into non-capturing ones."""
     return re.sub(r"(?<!\\)\((?!\?)", "(?:", pattern)
 
 
@@ -77,7 +78,7 @@ _HALF = re.compile("[\ud800-\udfff]")
 
 
 def preference(tag: str | None, wanted: str) -> int:
-    """Return the place of a language tag in the order of preference, the best first.
+    """Return a language tag's rank of preference, the best first.
 
     The wanted tag, its regions, ``mul`` (every language), no tag, any other language.
 
@@ -95,19 +96,19 @@ def preference(tag: str | None, wanted: str) -> int:
 
 
 def is_unnamed(ids: pa.Array) -> BoolArray:
-    """Return which ids are of nodes that only join others: blank ones, Wikidata's statements."""
+    """Return which ids are those of pure connecting nodes: blank nodes, Wikidata's statements."""
     blank = mask_of(pc.starts_with(ids, "_:"))
     return blank | mask_of(pc.match_substring(ids, "/entity/statement/"))
 
 
 def is_blank(line: str) -> bool:
-    """Return whether a line is empty or a comment, and so rightly holds no triple."""
+    """Return whether a line is empty or a comment, so that it validly holds no triple."""
     start = line.lstrip(" \t")
     return not start or start[0] == "#"
 
 
 def unescape(text: str) -> str:
-    r"""Return ``text`` with ``\n``, ``\"``, ``\uXXXX``, … resolved; surrogate pairs are joined.
+    r"""Resolve the escapes ``\n``, ``\"``, ``\uXXXX``, … in ``text``; join surrogate pairs.
 
     Raises ValueError if the result is not a text: half a surrogate pair, NUL, no code point.
 
@@ -118,7 +119,7 @@ def unescape(text: str) -> str:
         return text
     plain = _ESCAPE.sub(_resolve, text)
     if _HALF.search(plain):
-        plain = _SURROGATES.sub(_join, plain)
+        plain = _SURROGATES.sub(_join_surrogates, plain)
         if _HALF.search(plain):
             raise ValueError("half of a surrogate pair in an escape")
     if "\0" in plain:
@@ -127,6 +128,7 @@ def unescape(text: str) -> str:
 
 
 def _resolve(match: re.Match[str]) -> str:
+    """Return the character of one escape sequence. Raises ValueError."""
     letter, short, long = match.groups()
     if letter:
         return _LETTERS[letter]
@@ -136,7 +138,8 @@ def _resolve(match: re.Match[str]) -> str:
     return chr(code)
 
 
-def _join(match: re.Match[str]) -> str:
+def _join_surrogates(match: re.Match[str]) -> str:
+    """Return the character of a surrogate pair."""
     return match[0].encode("utf-16", "surrogatepass").decode("utf-16")
 
 
@@ -147,7 +150,7 @@ _END_OF_TEXT = re.compile(rf"(?:{_TAG}(?=[\s.]|$)|\^\^{_IRI})?")
 
 
 def why_not(line: str) -> str:
-    """Return the reason why a line does not match ``TRIPLE``: a phrase, the same for its like."""
+    """Return why a line does not match ``TRIPLE``, as a phrase common to all such lines."""
     if "\0" in line:
         return "NUL character"
     if line.lstrip(" \t").startswith("_:"):
@@ -186,7 +189,7 @@ def why_not(line: str) -> str:
 
 
 def match_line(part: BlockReport, number: int, raw: bytes) -> re.Match[str] | None:
-    """Return the match of a line that is a triple; reject it, or count it, if it is not."""
+    """Match a line against ``TRIPLE``; if it is not a triple, reject it, or count it if blank."""
     text = raw.decode(errors="backslashreplace")
     if reason := why_undecodable(raw):
         part.rejects.append((number, reason, text))
@@ -201,11 +204,11 @@ def match_line(part: BlockReport, number: int, raw: bytes) -> re.Match[str] | No
 
 @dataclass(frozen=True, slots=True)
 class Literals:
-    """The literals of a column that are in the wanted language, or in none.
+    """The literals of a column in the wanted language or without a language.
 
-    ``rows``: their places in the column. ``texts``: without escapes. ``suffixes``: (language,
-    datatype) of each suffix, and ``suffix`` which of them a text has. ``foreign``: how many are in
-    another language. ``faults``: place and reason of what is not a literal.
+    ``rows``: their positions in the column. ``texts``: unescaped. ``suffixes``: the distinct
+    (language, datatype) pairs, and ``suffix`` the index of each text's. ``foreign``: the number of
+    literals in other languages. ``faults``: position and reason of each malformed literal.
     """
 
     rows: IntArray
@@ -216,7 +219,7 @@ class Literals:
     faults: list[tuple[int, str]]
 
     def values(self, chosen: BoolArray) -> tuple[pa.Array, pa.Array]:
-        """Return ids and names of some texts as values."""
+        """Return ids and names of the value nodes of some texts."""
         texts, suffix = self.texts.filter(pa.array(chosen)), self.suffix[chosen]
         ends = pa.array([value_id("", *each)[1:] for each in self.suffixes], type=pa.string())
         ids = pc.binary_join_element_wise('"', texts, ends.take(pa.array(suffix)), "")
@@ -231,9 +234,9 @@ class Literals:
 
 
 def read_literals(terms: pa.Array, language: str | None) -> Literals:
-    """Return what is kept of a column of terms (binary) that all start with a quote.
+    """Parse a column of terms (binary) that all start with a quote.
 
-    ``language``: the one that is kept beside texts without one; None keeps all.
+    ``language``: the one to keep beside texts without one; None keeps all.
     """
     places, content = offsets_of(terms)
     starts, ends = places[:-1], places[1:]
@@ -276,13 +279,13 @@ def read_literals(terms: pa.Array, language: str | None) -> Literals:
 
 
 def _suffix_of(raw: bytes) -> tuple[str | None, str | None] | None:
-    """Return language and datatype, None for what is neither."""
+    """Parse a literal's suffix into (language, datatype); None if malformed."""
     match = SUFFIX.fullmatch(raw.decode(errors="surrogateescape"))
     return (match[1], match[2]) if match else None
 
 
 def _text_of(term: bytes) -> str:
-    """Return the text of one literal. Raises ValueError with the reason why it is not one."""
+    """Return the unescaped text of one literal. Raises ValueError with the fault."""
     try:
         line = f"<s>\t<p>\t{term.decode()}\t."
     except UnicodeDecodeError as error:
@@ -332,9 +335,10 @@ _BLANK_TRIPLE = re.compile(
 
 
 def _with_blank_node(raw: bytes, scope: str) -> tuple[str, str, str] | None:
-    """Return subject, predicate and object of a line with a blank node, None for another line.
+    """Split a line with a blank node into subject, predicate and object; None for another line.
 
-    Its id is its label, which names it within one file: ``scope`` stands in those of another.
+    A blank node's id is its label, which is unique within one file only: ``scope`` prefixes those
+    of further files.
     """
     try:
         match = _BLANK_TRIPLE.fullmatch(raw.decode().rstrip("\n"))
@@ -348,12 +352,12 @@ def _with_blank_node(raw: bytes, scope: str) -> tuple[str, str, str] | None:
 
 
 def read_ntriples(block: Block, language: str, rank: int, scope: str = "") -> TriplesPart:
-    """Return the statements of a block.
+    """Parse the statements of a block.
 
     ``language``: of the texts that are kept, with its regions, those of every language (``mul``)
-    and those without one; of an entity's labels the first of these is its name, else any. A
-    label's rank is that order, then ``rank`` and the number of its line. ``scope``: what the ids
-    of the file's blank nodes begin with.
+    and those without one; of an entity's labels the first of these is its name, else any. A label's
+    rank is that order, then ``rank`` and the number of its line. ``scope``: prefixes the ids of the
+    file's blank nodes.
     """
     part = TriplesPart(block.source)
     matches = pc.extract_regex(whole_lines(block).view(pa.string()), TRIPLE_LINE)
@@ -374,21 +378,21 @@ def read_ntriples(block: Block, language: str, rank: int, scope: str = "") -> Tr
             for term, column in zip(terms, columns, strict=True)
         ]
         numbers = np.concatenate([numbers, np.array(at, dtype=np.int64)])
-    for place, reason in _take(part, terms, rank + numbers, language):
+    for place, reason in _sort_triples(part, terms, rank + numbers, language):
         [(number, raw)] = lines_at(block, numbers[place : place + 1] - block.first)
         part.rejects.append((number, reason, raw.decode()))
     part.find_ends()
     return part
 
 
-def _take(
+def _sort_triples(
     part: TriplesPart, terms: list[pa.Array], ranks: IntArray, language: str
 ) -> list[tuple[int, str]]:
-    """Take in triples by their terms; return which are rejected, and why."""
+    """Add triples, given as columns of terms, to a part; return (position, reason) of rejects."""
     subject, predicate, objects = terms
     encoded = predicate.dictionary_encode()
     predicates = encoded.dictionary
-    uses = np.array([_use(iri) for iri in predicates.to_pylist()], dtype=np.int8)
+    uses = np.array([_use_of(iri) for iri in predicates.to_pylist()], dtype=np.int8)
     use = uses[encoded.indices.to_numpy()] if len(uses) else np.empty(0, dtype=np.int8)
     iri = mask_of(pc.starts_with(objects, "<"))
     part.described = pc.unique(subject.filter(pa.array(iri & (use == _TYPE))))
@@ -438,6 +442,7 @@ def _add_labels(
     chosen: BoolArray,
     ranks: IntArray | None,
 ) -> None:
+    """Add a batch of labels of subjects; without ``ranks`` they are aliases."""
     ids = subject.take(pa.array(rows[chosen]))
     texts = pc.utf8_trim_whitespace(literals.texts.filter(pa.array(chosen)))
     rank = np.full(len(ids), ALIAS) if ranks is None else ranks[rows[chosen]]
@@ -446,5 +451,6 @@ def _add_labels(
         part.described = pc.unique(pa.chunked_array([part.described, ids]))
 
 
-def _use(predicate: str) -> int:
+def _use_of(predicate: str) -> int:
+    """Return how a predicate is used: for names, aliases, types or edges."""
     return _NAME if predicate in NAMES else _OTHER_USES.get(predicate, _EDGE)

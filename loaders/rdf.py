@@ -116,7 +116,7 @@ class RdfLoader:
     where = "your own files: kgqa ingest rdf FILE…"
 
     def __init__(self, options: RdfOptions | None = None) -> None:
-        """Take the options. Raises UsageError if pyoxigraph is not installed."""
+        """Set the options. Raises UsageError if pyoxigraph is not installed."""
         self.options = options or RdfOptions()
         self.direction: Direction = self.options.direction
         if find_spec("pyoxigraph") is None:
@@ -128,7 +128,7 @@ class RdfLoader:
     def read(
         self, sources: Sequence[Path], report: Report, rejects: Rejects, progress: Progress
     ) -> Iterator[Batch]:
-        """Yield edges with their ends, names and values as they are read; relations last.
+        """Yield edges, nodes, names and values as they are read; relations last.
 
         Raises DumpNotFoundError, DumpMalformedError.
         """
@@ -143,12 +143,12 @@ class RdfLoader:
             for source in files:
                 stream = stack.enter_context(ByteStream(source, report, task))
                 parser = _Parser(source, stream, options, rejects)
-                for part in _parts(parser, reader):
+                for part in _read_parts(parser, reader):
                     part.record(report, rejects)
                     for edges in (*part.edges, *part.typed):
                         names = edges.column("relation").dictionary.to_pylist()
                         relations |= dict.fromkeys(names)
-                    yield from _batches(part, mediators)
+                    yield from _batches_of(part, mediators)
         if not reader.count:
             raise nothing_read("RDF", files, report, "Say its format by `form`.")
         inverses = {i: o for i, o in reader.inverses.items() if i in relations and o in relations}
@@ -156,7 +156,8 @@ class RdfLoader:
         yield RelationBatch(pa.RecordBatch.from_pylist(rows, schema=RELATION_SCHEMA))
 
 
-def _batches(part: TriplesPart, mediators: MediatorRule) -> Iterator[Batch]:
+def _batches_of(part: TriplesPart, mediators: MediatorRule) -> Iterator[Batch]:
+    """Convert a part's edges, nodes, labels and values to batches."""
     for edges in (*part.edges, *part.typed):
         yield EdgeBatch(edges)
     for ids, unless in ((part.ends, False), (part.described, True)):
@@ -168,8 +169,8 @@ def _batches(part: TriplesPart, mediators: MediatorRule) -> Iterator[Batch]:
     yield from map(ValueBatch, part.values)
 
 
-def _parts(parser: _Parser, reader: StatementsReader) -> Iterator[TriplesPart]:
-    """Yield what the statements of a file give, those about blank nodes at its end."""
+def _read_parts(parser: _Parser, reader: StatementsReader) -> Iterator[TriplesPart]:
+    """Yield parts of a file's statements; those about blank nodes come at its end."""
     blank = BlankNodes(parser.prefix)
     for terms, unread in parser.terms():
         part = TriplesPart(parser.name)
@@ -188,7 +189,7 @@ def _parts(parser: _Parser, reader: StatementsReader) -> Iterator[TriplesPart]:
 
 
 class _Parser:
-    """Reads the statements of one file; what is not RDF is written to the rejects."""
+    """Parses the statements of one file; malformed ones are rejected."""
 
     def __init__(
         self, source: Path, stream: ByteStream, options: RdfOptions, rejects: Rejects
@@ -201,7 +202,7 @@ class _Parser:
         self._rejects = rejects
 
     def terms(self) -> Iterator[tuple[pa.RecordBatch, int]]:
-        """Yield statements, and how many of them are about statements and not read."""
+        """Yield batches of statements, each with the number of quoted-triple statements dropped."""
         import pyoxigraph
 
         format_ = getattr(pyoxigraph.RdfFormat, _OF_OXIGRAPH[self.form])
@@ -222,7 +223,7 @@ class _Parser:
         self._stream.check()
 
     def _statements(self, parsed: Iterator[Any]) -> Iterator[Any]:
-        """Yield statements, without the malformed ones, which are rejected."""
+        """Yield the well-formed statements of the parser; reject the malformed ones."""
         faults = 0
         while True:
             try:
@@ -245,13 +246,14 @@ class _Parser:
                 ) from None
 
     def _reject(self, error: SyntaxError, rest_lost: bool) -> None:
+        """Reject a malformed statement; ``rest_lost``: the rest of the file cannot be read."""
         reason = _POSITION.sub("", error.msg or "not RDF").strip().rstrip(".")[:120]
         reason += _REST_UNREAD if rest_lost else ""
         self._rejects.add(self.name, error.lineno or 1, reason, f"column {error.offset or 1}")
 
 
 def _plain_columns(block: Block) -> tuple[pa.RecordBatch, int]:
-    """As :func:`_columns`, of lines without graphs and quoted triples: several times as fast."""
+    """Parse lines without graphs and quoted triples as :func:`_columns`, but much faster."""
     blanks = np.flatnonzero(np.frombuffer(block.data, dtype=np.uint8) == ord(" "))
     starts, ends = np.append(0, block.ends[:-1] + 1), block.ends - len(" .")
     first = np.searchsorted(blanks, starts)  # only an object may have blanks
@@ -263,7 +265,7 @@ def _plain_columns(block: Block) -> tuple[pa.RecordBatch, int]:
 
 
 def _columns(block: Block) -> tuple[pa.RecordBatch, int]:
-    """Return the terms of lines of N-Quads, and how many are not of four plain terms."""
+    """Split lines of N-Quads into columns of terms; also count lines with quoted triples."""
     matches = pc.extract_regex(whole_lines(block).view(pa.string()), STATEMENT)
     fits = mask_of(matches.is_valid())
     if not fits.all():
@@ -280,9 +282,9 @@ _JSON = re.compile(rb"\s*[\[{]\s*[\"\]\[{}]")
 
 
 def guessed(opening: bytes) -> str:
-    """Return the format of a file by its first bytes: RDF/XML, JSON-LD, else TriG.
+    """Guess a file's RDF format by its first bytes: RDF/XML, JSON-LD, else TriG.
 
-    Every Turtle is TriG, and every N-Quads file whose graphs are not named is, too.
+    TriG includes every Turtle file, and every N-Quads file without named graphs.
     """
     if _XML.match(opening):
         return "rdfxml"

@@ -42,10 +42,10 @@ _Row = tuple[str, str, str, "str | None"]
 
 @dataclass(slots=True)
 class BlankNodes:
-    """The statements of a file that have a blank node, and the ids that these get.
+    """Holds the statements of a file that have a blank node, and numbers these nodes.
 
-    ``prefix`` makes the ids of one file differ from those of another; they are numbered as they
-    come, so that the same file gives the same ids.
+    ``prefix`` makes the ids of one file differ from those of another; numbers follow the order of
+    appearance, so that the same file gives the same ids.
     """
 
     prefix: str
@@ -53,7 +53,7 @@ class BlankNodes:
     _held: list[pa.RecordBatch] = field(default_factory=list)
 
     def hold(self, terms: pa.RecordBatch) -> pa.RecordBatch:
-        """Take the statements of ``TERMS`` with a blank node; return the others."""
+        """Keep the statements of ``TERMS`` with a blank node; return the others."""
         blank = pc.or_(
             pc.starts_with(terms.column("subject"), "_:"),
             pc.starts_with(terms.column("object"), "_:"),
@@ -61,12 +61,13 @@ class BlankNodes:
         graph = pc.fill_null(pc.starts_with(terms.column("graph"), "_:"), False)
         if not blank.true_count and not graph.true_count:
             return terms
-        columns = [self._renamed(column) for column in terms.columns]
+        columns = [self._with_unique_ids(column) for column in terms.columns]
         terms = pa.RecordBatch.from_arrays(columns, schema=TERMS)
         self._held.append(terms.filter(blank))
         return terms.filter(pc.invert(blank))
 
-    def _renamed(self, column: pa.Array) -> pa.Array:
+    def _with_unique_ids(self, column: pa.Array) -> pa.Array:
+        """Replace the labels of blank nodes in a column by ids unique to the file."""
         blank = pc.fill_null(pc.starts_with(column, "_:"), False)
         if not blank.true_count:
             return column
@@ -79,7 +80,7 @@ class BlankNodes:
         return pc.replace_with_mask(column, blank, pa.array(names).take(encoded.indices))
 
     def resolved(self) -> Iterator[pa.RecordBatch | Counter[str]]:
-        """Yield the statements that those held come to, and what is left out by reason."""
+        """Yield the statements that the held ones mean, and counts of dropped ones by reason."""
         held, self._held = self._held, []
         structural = pa.array(sorted(_STRUCTURE))
         nodes: set[str] = set()  # blank ones that are lists or class expressions
@@ -111,18 +112,19 @@ class BlankNodes:
 
 
 def _rows(terms: pa.RecordBatch) -> list[_Row]:
+    """Return the rows of a batch as tuples."""
     return list(zip(*(column.to_pylist() for column in terms.columns), strict=True))
 
 
 @dataclass(slots=True)
 class _Expressions:
-    """Lists and class expressions by their blank nodes: the statements about each."""
+    """Lists and OWL class expressions: the statements about each blank node."""
 
     parts: dict[str, dict[str, str]]
     unsaid: int = 0
 
     def edges(self, row: _Row, depth: int = 0) -> Iterator[_Row]:
-        """Yield the statements that one with a list or a class expression as object means."""
+        """Yield the statements meant by one whose object is a list or a class expression."""
         subject, predicate, object_, graph = row
         part = self.parts.get(object_)
         if part is None or depth > _DEEPEST:
@@ -137,12 +139,13 @@ class _Expressions:
                 said = predicate if predicate == _TYPE else _SUBCLASS
                 yield from self.edges((subject, said, member, graph), depth + 1)
         else:
-            yield from self._restricted(subject, part, graph)
+            yield from self._restriction(subject, part, graph)
 
-    def _restricted(self, subject: str, part: dict[str, str], graph: str | None) -> Iterator[_Row]:
+    def _restriction(self, subject: str, part: dict[str, str], graph: str | None) -> Iterator[_Row]:
+        """Yield the edges that an OWL restriction means."""
         filler = next((part[name] for name in _FILLERS if name in part), None)
         relation = part.get(_ON)
-        fillers = [] if filler is None else self._named(filler)
+        fillers = [] if filler is None else self._named_classes(filler)
         if relation is None or not fillers:
             self.unsaid += 1
             return
@@ -153,18 +156,18 @@ class _Expressions:
             elif not each.startswith('"'):
                 yield each, forward, subject, graph
 
-    def _named(self, filler: str, depth: int = 0) -> list[str]:
-        """Return the named classes that a filler is made of."""
+    def _named_classes(self, filler: str, depth: int = 0) -> list[str]:
+        """Return the named classes that a filler (a class expression) consists of."""
         part = self.parts.get(filler)
         if part is None:
             return [filler]
         if _BOTH not in part or depth > _DEEPEST:
             return []
         members = self._members(part[_BOTH])
-        return [each for member in members for each in self._named(member, depth + 1)]
+        return [each for member in members for each in self._named_classes(member, depth + 1)]
 
     def _members(self, cell: str) -> Iterator[str]:
-        """Yield the members of a list; a list that leads back into itself ends there."""
+        """Yield the members of an RDF list; a cyclic list ends where it repeats."""
         seen: set[str] = set()
         while cell not in seen and cell in self.parts:
             seen.add(cell)

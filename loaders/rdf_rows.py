@@ -67,7 +67,7 @@ _TYPE, _EDGE, _NAME, _ALIAS, _NOTHING = range(5)  # what a predicate's statement
 
 @dataclass(slots=True)
 class StatementsReader:
-    """Takes statements into parts, and keeps what is decided by all of them.
+    """Sorts statements into parts; keeps inverse relations and other state of a whole load.
 
     ``language``: the wanted one. ``labels``: predicates whose texts are names.
     """
@@ -78,14 +78,14 @@ class StatementsReader:
     inverses: dict[str, str] = field(default_factory=dict)
 
     def take(self, part: TriplesPart, terms: pa.RecordBatch) -> None:
-        """Add statements, rows of ``TERMS``, to a part."""
-        subject = _bare(terms.column("subject"))
+        """Add statements, rows of ``TERMS``, to a part as edges, types, labels and values."""
+        subject = _iris(terms.column("subject"))
         encoded = terms.column("predicate").dictionary_encode()
-        predicates = _bare(encoded.dictionary)
+        predicates = _iris(encoded.dictionary)
         objects = terms.column("object")
         ranks = self.count + np.arange(len(terms))
         self.count += len(terms)
-        uses = np.array([self._use(iri) for iri in predicates.to_pylist()], dtype=np.int8)
+        uses = np.array([self._use_of(iri) for iri in predicates.to_pylist()], dtype=np.int8)
         use = uses[encoded.indices.to_numpy()] if len(uses) else np.empty(0, np.int8)
         literal = mask_of(pc.starts_with(objects, '"'))
         typed = ~literal & (use == _TYPE)
@@ -95,23 +95,23 @@ class StatementsReader:
             typed &= ~of_all
         self._note_inverses(subject, predicates, encoded.indices, objects, ~literal)
         part.described = pc.unique(subject.filter(pa.array(typed)))
-        graphs = _graphs(terms.column("graph"))
+        graphs = _graph_properties(terms.column("graph"))
         about = ~literal & (use == _NOTHING)
         part.drop(OF_PROPERTY, about, subject)
         plain = ~literal & (use != _TYPE) & ~about
         for chosen, edges in ((plain, part.edges), (typed, part.typed)):
             rows = pa.array(chosen)
             relation = predicates.take(encoded.indices.filter(rows))
-            tails = _bare(objects.filter(rows))
+            tails = _iris(objects.filter(rows))
             add_edges(edges, subject.filter(rows), relation, tails, graphs.filter(rows))
         texts = np.flatnonzero(literal)
         if len(texts):
             relations = predicates.take(encoded.indices.take(pa.array(texts)))
             columns = (subject.take(pa.array(texts)), relations, graphs.take(pa.array(texts)))
             kinds = use[texts].astype(np.int64)
-            self._literals(part, objects.take(pa.array(texts)), *columns, kinds, ranks[texts])
+            self._sort_literals(part, objects.take(pa.array(texts)), *columns, kinds, ranks[texts])
 
-    def _literals(
+    def _sort_literals(
         self,
         part: TriplesPart,
         terms: pa.Array,
@@ -121,6 +121,7 @@ class StatementsReader:
         use: IntArray,
         ranks: IntArray,
     ) -> None:
+        """Add statements with a literal to a part: names, aliases, and edges to values."""
         literals = read_literals(terms.cast(pa.binary()), None)
         order = np.array([preference(tag, self.language) for tag, _ in literals.suffixes] or [0])
         class_ = order[literals.suffix]
@@ -158,13 +159,15 @@ class StatementsReader:
         chosen: BoolArray,
         rank: IntArray,
     ) -> pa.Array:
+        """Add names or aliases to a part; return the ids of their subjects."""
         ids = subject.take(pa.array(rows[chosen]))
         trimmed = pc.utf8_trim_whitespace(texts.filter(pa.array(chosen)))
         columns = [ids, trimmed, pa.array(rank)]
         part.labels.append(pa.RecordBatch.from_arrays(columns, schema=LABELS))
         return ids
 
-    def _use(self, predicate: str) -> int:
+    def _use_of(self, predicate: str) -> int:
+        """Return how a predicate is used: for names, aliases, types or edges, or not at all."""
         if predicate in self.labels:
             return _NAME
         if predicate in OF_PROPERTIES:
@@ -179,30 +182,31 @@ class StatementsReader:
         objects: pa.Array,
         iri: BoolArray,
     ) -> None:
+        """Record the inverse relations that ``owl:inverseOf`` statements declare."""
         place = predicates.index(INVERSE).as_py()
         if place >= 0:
             rows = pa.array(iri & (which.to_numpy() == place))
-            pairs = (subject.filter(rows).to_pylist(), _bare(objects.filter(rows)).to_pylist())
+            pairs = (subject.filter(rows).to_pylist(), _iris(objects.filter(rows)).to_pylist())
             for relation, other in zip(*pairs, strict=True):
                 self.inverses[relation] = other
                 self.inverses.setdefault(other, relation)
 
 
 def statements(rows: Sequence[tuple[str, str, str, str | None]]) -> pa.RecordBatch:
-    """Return rows of terms as ``TERMS``."""
+    """Convert rows of terms to a batch of ``TERMS``."""
     return pa.RecordBatch.from_arrays(
         [pa.array(column, pa.string()) for column in zip(*rows, strict=True)] or [[]] * 4,
         schema=TERMS,
     )
 
 
-def _bare(terms: pa.Array) -> pa.Array:
-    """Return IRIs without their brackets; blank nodes stay as they are."""
+def _iris(terms: pa.Array) -> pa.Array:
+    """Remove the brackets of IRIs; blank nodes stay as they are."""
     return pc.utf8_trim(terms, "<>") if len(terms) else terms
 
 
-def _graphs(graph: pa.Array) -> pa.Array:
-    """Return the properties of edges in named graphs, null for those in the default graph."""
+def _graph_properties(graph: pa.Array) -> pa.Array:
+    """Return edge properties as JSON that name the edge's graph, null for the default graph."""
     if graph.null_count == len(graph):
         return graph
     encoded = graph.dictionary_encode()

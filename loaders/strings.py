@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """The lines of a block that have exactly so many fields.
+    """The lines of a block that have exactly the expected number of fields.
 
-    ``columns``: the fields of each, binary. ``rows``: their positions in the block, from 0.
-    ``others``: positions of all other lines, and how many fields each has.
+    ``columns``: the fields, binary. ``rows``: positions of these lines in the block, from 0.
+    ``others``: positions of all other lines, and the number of fields of each.
     """
 
     columns: list[pa.Array]
@@ -48,7 +48,7 @@ class Fields:
 def split_block(
     block: Block, delimiter: str, count: int, wanted: Sequence[int] | None = None
 ) -> Fields:
-    """Split the lines of ``block`` into ``count`` fields, of which some are ``wanted``, or all."""
+    """Split the lines of ``block`` into ``count`` fields; return the ``wanted`` ones, or all."""
     content = np.frombuffer(block.data, dtype=np.uint8)
     marks = np.flatnonzero((content == LINE_FEED) | (content == ord(delimiter)))
     last = np.flatnonzero(content[marks] == LINE_FEED)  # the mark that ends each line
@@ -64,7 +64,7 @@ def split_block(
 
 
 def lines_at(block: Block, positions: IntArray | Sequence[int]) -> list[Line]:
-    """Return the lines of a block at the given positions."""
+    """Return the (line number, bytes) of a block's lines at the given positions."""
     if len(positions) == block.lines:
         return list(enumerate(bytes(block.data).split(b"\n")[:-1], block.first))
     if not len(positions):
@@ -77,16 +77,16 @@ def lines_at(block: Block, positions: IntArray | Sequence[int]) -> list[Line]:
 
 
 def whole_lines(block: Block) -> pa.Array:
-    """Return all lines of a block with their line feeds as binary, without a copy."""
+    """Return all lines of a block with their line feeds as a binary array, without a copy."""
     offsets = np.append(0, block.ends + 1).astype(np.int32)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(block.data)]
     return pa.Array.from_buffers(pa.binary(), block.lines, buffers)
 
 
 def spans(data: Bytes, starts: IntArray, ends: IntArray) -> pa.Array:
-    """Return the spans of ``data`` from ``starts`` to ``ends`` as a binary column.
+    """Return the slices of ``data`` from ``starts`` to ``ends`` as a binary column.
 
-    The spans are in ascending order and do not overlap.
+    The slices are in ascending order and do not overlap.
     """
     offsets = np.stack([starts, ends], axis=1).reshape(-1).astype(np.int32)
     if not len(offsets):
@@ -97,7 +97,7 @@ def spans(data: Bytes, starts: IntArray, ends: IntArray) -> pa.Array:
 
 
 def undecodable(block: Block) -> IntArray:
-    """Return the positions of the lines that are not UTF-8."""
+    """Return the positions of the lines that are not valid UTF-8."""
     try:
         pa.array([block.data], type=pa.binary()).cast(pa.string())
     except pa.ArrowInvalid:
@@ -106,7 +106,7 @@ def undecodable(block: Block) -> IntArray:
 
 
 def why_undecodable(raw: bytes) -> str:
-    """Return why some bytes are not a text; nothing if they are UTF-8."""
+    """Return why bytes are not valid UTF-8, "" if they are."""
     try:
         raw.decode()
     except UnicodeDecodeError as error:
@@ -115,7 +115,7 @@ def why_undecodable(raw: bytes) -> str:
 
 
 def as_text(values: pa.Array) -> tuple[pa.Array, BoolArray]:
-    """Return binary ``values`` as strings, and which of them are UTF-8; the others are empty."""
+    """Convert binary ``values`` to strings, invalid UTF-8 to ""; also return which are valid."""
     try:
         return values.cast(pa.string()), np.ones(len(values), dtype=np.bool_)
     except pa.ArrowInvalid:
@@ -132,13 +132,13 @@ _SPECIAL = r'["\\\x00-\x1f]'  # what JSON escapes
 
 
 def mask_of(values: pa.Array) -> BoolArray:
-    """Return a boolean column as NumPy has it; a null is False."""
+    """Convert a boolean column to a NumPy mask; null becomes False."""
     mask: BoolArray = pc.fill_null(values, False).to_numpy(zero_copy_only=False)
     return mask
 
 
 def offsets_of(texts: pa.Array) -> tuple[IntArray, NDArray[np.uint8]]:
-    """Return where each text starts, and the last one ends, in the bytes that are returned too."""
+    """Return the offsets of texts in their buffer (one more than texts), and the buffer."""
     _, offsets, data = texts.buffers()
     if data is None or not len(texts):
         return np.zeros(len(texts) + 1, dtype=np.int64), np.empty(0, dtype=np.uint8)
@@ -147,9 +147,9 @@ def offsets_of(texts: pa.Array) -> tuple[IntArray, NDArray[np.uint8]]:
 
 
 def inside(texts: pa.Array, before: int, after: int = 0) -> pa.Array:
-    """Return strings without some bytes, which are ASCII, at their start and end.
+    """Return strings without ``before`` bytes at the start and ``after`` at the end, all ASCII.
 
-    A shorter one gives the empty text or any part of itself.
+    The result for a shorter string is empty or any part of it.
     """
     places, content = offsets_of(texts)
     starts = np.minimum(places[:-1] + before, places[1:])
@@ -158,7 +158,7 @@ def inside(texts: pa.Array, before: int, after: int = 0) -> pa.Array:
 
 
 def is_text(texts: pa.Array) -> BoolArray:
-    """Return which strings have a character that is not white space."""
+    """Return which strings have a character other than white space."""
     places, content = offsets_of(texts)
     if len(texts) and not texts.null_count and np.diff(places).min() > 0:
         first = content[places[:-1]]
@@ -176,16 +176,16 @@ def has_nul(texts: pa.Array) -> BoolArray:
 
 
 def each_once(texts: pa.Array, change: Callable[[str], str | None]) -> pa.Array:
-    """Return ``change`` of each string, called once for equal ones; nulls stay."""
+    """Apply ``change`` to each string, once for equal ones; nulls stay."""
     encoded = texts.dictionary_encode()
     changed = [change(text) for text in encoded.dictionary.to_pylist()]
     return pa.array(changed, type=pa.string()).take(encoded.indices)
 
 
 def json_value(raw: bytes) -> Any:
-    """Return a JSON value by ``orjson``; what it refuses (NaN, long numbers), ``json`` decides.
+    """Parse JSON with ``orjson``, or with ``json`` what orjson refuses (NaN, long numbers).
 
-    Raises ValueError for what is not JSON, or is nested too deeply.
+    Raises ValueError if it is not JSON, or is nested too deeply.
     """
     try:
         return orjson.loads(raw)
@@ -197,7 +197,7 @@ def json_value(raw: bytes) -> Any:
 
 
 def json_strings(texts: pa.Array) -> pa.Array:
-    """Return strings (or nulls) as JSON writes them; null for null and for the empty one."""
+    """Format strings as JSON; null for null and for the empty string."""
     texts = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
     written = pc.binary_join_element_wise('"', texts, '"', "", null_handling="emit_null")
     special = pc.fill_null(pc.match_substring_regex(texts, _SPECIAL), False)
@@ -208,7 +208,7 @@ def json_strings(texts: pa.Array) -> pa.Array:
 
 
 def json_objects(members: Mapping[str, pa.Array], count: int) -> pa.Array:
-    """Return ``count`` JSON objects of columns of JSON; null where all their members are null."""
+    """Build ``count`` JSON objects from columns of JSON members; null if all members are null."""
     parts = []
     for name, column in members.items():
         lead = pa.scalar(f", {json.dumps(name, ensure_ascii=False)}: ")
@@ -226,7 +226,7 @@ BLANK = "blank line or comment"
 
 @dataclass(slots=True)
 class BlockReport:
-    """What became of the lines of a block that hold nothing to load.
+    """The outcome of a block's lines that yield nothing to load.
 
     ``dropped`` counts by reason; ``rejects``: (line number, reason, text).
     """
@@ -237,7 +237,7 @@ class BlockReport:
     examples: dict[str, str] = field(default_factory=dict)
 
     def drop(self, reason: str, which: BoolArray, column: pa.Array) -> None:
-        """Count the rows that ``which`` says are left out, and keep one of ``column``."""
+        """Count the rows of the mask ``which`` as dropped, with one of ``column`` as an example."""
         if count := int(np.count_nonzero(which)):
             self.dropped[reason] += count
             example = column[int(np.argmax(which))].as_py()
@@ -253,7 +253,7 @@ class BlockReport:
             self.dropped[BLANK] += 1
 
     def decodable(self, block: Block, wanted: BoolArray | None = None) -> BoolArray:
-        """Return which lines of a block, or of those ``wanted``, are UTF-8; reject the others."""
+        """Return which lines of a block (or of the ``wanted`` ones) are UTF-8; reject others."""
         good = np.ones(block.lines, dtype=np.bool_) if wanted is None else wanted.copy()
         bad = undecodable(block)
         bad = bad[good[bad]]
@@ -264,7 +264,7 @@ class BlockReport:
         return good
 
     def record(self, report: Report, rejects: Rejects) -> None:
-        """Count in the report of a load what was dropped, and write the rejected lines."""
+        """Add the counts and rejects of this block to those of the load."""
         report.dropped.update(+self.dropped)
         for reason, example in self.examples.items():
             report.examples.setdefault(reason, example)

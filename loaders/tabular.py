@@ -87,6 +87,7 @@ class TablesLoader:
         rejects: Rejects,
         progress: Progress,
     ) -> Iterator[Batch]:
+        """Read graph files and tables, infer the tables' mapping, and yield their batches."""
         graphs, files = parted(files, "a table", TABLES)
         yield from read_graphs(graphs, report, rejects, progress)
         if not files and report.lines:
@@ -113,7 +114,7 @@ class TablesLoader:
         tables, graph = as_graph(tables)
         mapping = self._mapping(tables, rejects, progress, graph)
         for table in tables:
-            _report(table, mapping.get(table.name), report)
+            _report_mapping(table, mapping.get(table.name), report)
         named = {table.name: table for table in tables}
         yield from Rows(named, mapping, rejects).batches()
 
@@ -124,6 +125,7 @@ class TablesLoader:
         progress: Progress,
         graph: Mapping[str, TableMapping],
     ) -> dict[str, TableMapping]:
+        """Return the mapping of the tables, given by the user or inferred, and write it."""
         path = rejects.path.with_name(MAPPING_FILE)  # the KG's folder, where updates find it
         given = self.options.mapping
         mapping = {**infer(tables), **graph} if given is None else read_mapping(given)
@@ -150,13 +152,13 @@ class TablesLoader:
                     f"{table.source}: {table.mended:,} rows had an unquoted delimiter in a field, "
                     "and were mended."
                 )
-            _say_unread_dates(table, mapping[table.name], progress)
+            _note_ambiguous_dates(table, mapping[table.name], progress)
         progress.note(f"This is written to {path}: edit it, and load again with --mapping {path}")
         return mapping
 
 
-def _say_unread_dates(table: Table, mapping: TableMapping, progress: Progress) -> None:
-    """Say which columns stay text because their dates may be read in two ways."""
+def _note_ambiguous_dates(table: Table, mapping: TableMapping, progress: Progress) -> None:
+    """Note the columns that stay text because their dates can be read in two ways."""
     for name, column in mapping.columns.items():
         cells = table.columns[name]
         if column.type != "text" or not pa.types.is_string(cells.type):
@@ -168,8 +170,8 @@ def _say_unread_dates(table: Table, mapping: TableMapping, progress: Progress) -
             )
 
 
-def _report(table: Table, mapping: TableMapping | None, report: Report) -> None:
-    """Say what a table was taken for, and which of its columns are left out."""
+def _report_mapping(table: Table, mapping: TableMapping | None, report: Report) -> None:
+    """Note what a table's rows became, and which of its columns are left out."""
     if mapping is None:
         return
     if not mapping.edge or mapping.type:
@@ -190,7 +192,7 @@ def _check_columns(
     path: Path,
     progress: Progress | None,
 ) -> None:
-    """Report the columns of a mapping that its tables lack: to ``progress``, else as an error."""
+    """Report the mapped columns that tables lack: to ``progress``, or raise UsageError if None."""
     for table in tables:
         columns = mapping[table.name].columns if table.name in mapping else {}
         lacking = [

@@ -47,10 +47,10 @@ _SPAN = 100  # lines that one field may have in a file whose quotes are not in p
 
 @dataclass(slots=True)
 class Delimited:
-    """A table as it was read: columns of strings, and the number of each row (the header is row 1).
+    """A table as read: string columns, and the number of each row (the header is row 1).
 
-    ``broken``: number, reason and text of each row that does not fit; ``mended``: how many do now.
-    ``notes``: sentences on how the file was read.
+    ``broken``: number, reason and text of each row that does not fit; ``mended``: how many were
+    repaired. ``notes``: sentences on how the file was read.
     """
 
     columns: pa.Table
@@ -62,7 +62,7 @@ class Delimited:
 
 @dataclass(frozen=True, slots=True)
 class _Dialect:
-    """How a file is split. ``start``: how many lines stand before the header, or the first row."""
+    """How a file is split. ``start``: how many lines precede the header, or the first row."""
 
     delimiter: str
     header: list[str]
@@ -71,7 +71,7 @@ class _Dialect:
     headed: bool = True  # else the header stands in another file
 
     def is_row(self, line: str) -> bool:
-        """Return whether a line has the fields of a row: prose has a space after a comma."""
+        """Return whether a line splits into a row's fields: prose has a space after a comma."""
         fields = next(csv.reader([line], delimiter=self.delimiter), [])
         spaced = any(name.startswith(" ") for name in self.header)
         return len(fields) == len(self.header) and (
@@ -80,10 +80,10 @@ class _Dialect:
 
 
 def read_csv(path: Path, header: Sequence[str] | None = None) -> Delimited:
-    """Read a table whose first row names its columns, or all of whose rows are values.
+    """Read a delimited file as a table.
 
-    ``header``: the names of the columns, if they stand in a file of their own. Raises
-    DumpMalformedError if the table is empty, has no header, or is not text.
+    ``header``: the names of the columns if they are in another file, so that all rows are values.
+    Raises DumpMalformedError if the table is empty, has no header, or is not text.
     """
     try:
         with unpacked(path) as stream:
@@ -118,7 +118,7 @@ def read_csv(path: Path, header: Sequence[str] | None = None) -> Delimited:
 
 
 def header_of(path: Path) -> list[str]:
-    """Return the names in a file that holds a header alone; empty if it holds more."""
+    """Return the column names of a file that holds only a header; [] if it holds more."""
     with unpacked(path) as stream:
         sample = stream.read(_SAMPLE)
     lines = [line for line in lines_of(sample.decode(errors="replace")) if line.strip()]
@@ -129,7 +129,7 @@ def header_of(path: Path) -> list[str]:
 
 
 def _encoding(path: Path, sample: bytes) -> tuple[str, bool]:
-    """Return the encoding that a byte order mark, or the places of zeros, or all bytes say.
+    """Detect a file's encoding, by byte order mark, zero bytes or all its bytes.
 
     What is not UTF-8 is Windows-1252, in which Excel writes tables, or else Latin-1. The second
     value says whether the file has a quote.
@@ -158,9 +158,9 @@ def _encoding(path: Path, sample: bytes) -> tuple[str, bool]:
 
 
 def _dialect(path: Path, sample: str, given: Sequence[str] | None) -> _Dialect:
-    """Return the delimiter that splits the header and most rows alike, the header, and its place.
+    """Detect the delimiter that splits the header and most rows alike, and the header's place.
 
-    Above a header may stand ``sep=;``, as Excel writes it, comments, and a title.
+    A header may be preceded by ``sep=;``, as Excel writes it, by comments, and by a title.
     """
     sample = sample.removeprefix("\ufeff")
     if not sample.strip():
@@ -176,7 +176,7 @@ def _dialect(path: Path, sample: str, given: Sequence[str] | None) -> _Dialect:
             rows.pop()  # it may be cut
         if not rows:
             continue
-        titles = _titles(rows)
+        titles = _title_rows(rows)
         width = len(rows[titles])
         alike = sum(len(row) == width for row in rows[titles:]) / len(rows)
         if (score := (width - 1) * alike) > best[0]:
@@ -186,15 +186,15 @@ def _dialect(path: Path, sample: str, given: Sequence[str] | None) -> _Dialect:
     header = records[0]
     if header == [""]:
         raise DumpMalformedError(f"{path.name} holds nothing but comments.", "Give a table.")
-    start = _line_of(lines, skipped, header, best[1])
+    start = _lines_before(lines, skipped, header, best[1])
     if header[0].startswith("#") and len(header) > 1:
         header = [header[0].lstrip("# ") or "#", *header[1:]]
     above = [line for line in lines[1 if said else 0 : start] if line.strip()]
-    return _Dialect(best[1], _checked(path, header), start, above)
+    return _Dialect(best[1], _check_header(path, header), start, above)
 
 
-def _titles(rows: Sequence[Sequence[str]]) -> int:
-    """Return how many rows of one field stand above the first of a table that has more."""
+def _title_rows(rows: Sequence[Sequence[str]]) -> int:
+    """Count the rows of one field that precede the first row of a table with more fields."""
     width, _ = Counter(map(len, rows)).most_common(1)[0]
     if width < 2:
         return 0
@@ -203,8 +203,8 @@ def _titles(rows: Sequence[Sequence[str]]) -> int:
     return first if len(rows) - first > 1 else 0
 
 
-def _line_of(lines: Sequence[str], start: int, header: Sequence[str], delimiter: str) -> int:
-    """Return the number of lines before the header, which may itself be more than one line."""
+def _lines_before(lines: Sequence[str], start: int, header: Sequence[str], delimiter: str) -> int:
+    """Return the number of lines before the header, which may itself span lines."""
     for first in range(start, min(start + _ABOVE, len(lines))):
         for last in range(first + 1, min(first + _ABOVE, len(lines)) + 1):
             text = "\n".join(lines[first:last])
@@ -215,8 +215,8 @@ def _line_of(lines: Sequence[str], start: int, header: Sequence[str], delimiter:
     return start
 
 
-def _checked(path: Path, header: Sequence[str]) -> list[str]:
-    """Return a header; raise DumpMalformedError if it has values in place of names."""
+def _check_header(path: Path, header: Sequence[str]) -> list[str]:
+    """Return a header; raise DumpMalformedError if it holds values instead of names."""
     check_size(path.name, 1, len(header))
     numbers = sum(_is_number(name) for name in header)
     if numbers and (_is_number(header[0]) or numbers == len(header)):
@@ -229,6 +229,7 @@ def _checked(path: Path, header: Sequence[str]) -> list[str]:
 
 
 def _is_number(text: str) -> bool:
+    """Return whether a text is a number."""
     try:
         float(text)
     except ValueError:
@@ -237,17 +238,19 @@ def _is_number(text: str) -> bool:
 
 
 def _read(path: Path, encoding: str, dialect: _Dialect, *, quoted: bool) -> Delimited:
+    """Parse a file by Arrow, or line by line if its quotes are not balanced."""
     names, changed = unique_names(dialect.header)
     if quoted and _has_stray_quotes(path, encoding, dialect):  # Arrow ends at one, and says nothing
-        found = _by_lines(path, encoding, dialect, names)
+        found = _read_by_lines(path, encoding, dialect, names)
     else:
         table, rows, broken = _parse(path, encoding, dialect, names)
-        found = _repaired(table, rows, broken, dialect.delimiter)
-    found.notes = _said(path, dialect, changed) + [f"{path.name}: {n}" for n in found.notes]
+        found = _repair(table, rows, broken, dialect.delimiter)
+    found.notes = _notes_of(path, dialect, changed) + [f"{path.name}: {n}" for n in found.notes]
     return found
 
 
-def _said(path: Path, dialect: _Dialect, changed: Sequence[str]) -> list[str]:
+def _notes_of(path: Path, dialect: _Dialect, changed: Sequence[str]) -> list[str]:
+    """Return notes on renamed columns and on skipped lines above the header."""
     notes = [f"{path.name}: {note}." for note in changed]
     if dialect.above:
         shown = dialect.above[0].strip()[:80]
@@ -260,9 +263,11 @@ def _said(path: Path, dialect: _Dialect, changed: Sequence[str]) -> list[str]:
 def _parse(
     path: Path, encoding: str, dialect: _Dialect, names: Sequence[str]
 ) -> tuple[pa.Table, IntArray, list[_Broken]]:
+    """Parse a file by Arrow; return the table, its row numbers, and rows that do not fit."""
     broken: list[_Broken] = []
 
     def handle(row: arrow_csv.InvalidRow) -> str:
+        """Record a row with a wrong number of fields, and let Arrow skip it."""
         fields = next(csv.reader([row.text], delimiter=dialect.delimiter), [])
         broken.append((row.number, row.text, fields))
         return "skip"
@@ -301,7 +306,7 @@ def _parse(
 
 @contextmanager
 def _text_lines(path: Path, encoding: str, dialect: _Dialect) -> Iterator[Iterator[str]]:
-    """Give the lines of a file from its header on, with their ends."""
+    """Open the lines of a file from its header on, with their line ends."""
     encoding = "utf-8-sig" if encoding == "utf8" else encoding
     with unpacked(path) as stream, io.TextIOWrapper(stream, encoding, newline="") as lines:
         for _ in range(dialect.start):
@@ -310,9 +315,9 @@ def _text_lines(path: Path, encoding: str, dialect: _Dialect) -> Iterator[Iterat
 
 
 def _has_stray_quotes(path: Path, encoding: str, dialect: _Dialect) -> bool:
-    """Return whether the quotes of a file do not go in pairs as RFC 4180 has them.
+    """Return whether a file's quotes are not paired as in RFC 4180.
 
-    So do not those that hold whole rows: each further line of a field is a row of the table.
+    Nor are quotes that hold whole rows: each further line of a field would be a row of the table.
     """
     width, mark = len(dialect.header), dialect.delimiter
     limit = csv.field_size_limit(MAX_TEXT)
@@ -330,8 +335,8 @@ def _has_stray_quotes(path: Path, encoding: str, dialect: _Dialect) -> bool:
     return False
 
 
-def _by_lines(path: Path, encoding: str, dialect: _Dialect, names: Sequence[str]) -> Delimited:
-    """Read a table whose quotes are not in pairs, line by line; drop the quotes that are not."""
+def _read_by_lines(path: Path, encoding: str, dialect: _Dialect, names: Sequence[str]) -> Delimited:
+    """Parse a table line by line, dropping unpaired quotes."""
     width, mark = len(names), dialect.delimiter
     with _text_lines(path, encoding, dialect) as whole:
         lines = [line.rstrip("\r\n") for line in whole]
@@ -341,7 +346,7 @@ def _by_lines(path: Path, encoding: str, dialect: _Dialect, names: Sequence[str]
     place, strays, is_open = int(dialect.headed), 0, False
     while place < len(lines):
         number, line = dialect.start + place + 1, lines[place]
-        row, used = _record(lines, place, dialect)
+        row, used = _record_at(lines, place, dialect)
         place += used
         if not line.strip():
             continue
@@ -362,8 +367,8 @@ def _by_lines(path: Path, encoding: str, dialect: _Dialect, names: Sequence[str]
     return Delimited(table, np.array(rows, dtype=np.int64), broken, 0, notes)
 
 
-def _record(lines: Sequence[str], place: int, dialect: _Dialect) -> tuple[list[str] | None, int]:
-    """Return the fields of the record at a line, and how many lines it has; None if none fits."""
+def _record_at(lines: Sequence[str], place: int, dialect: _Dialect) -> tuple[list[str] | None, int]:
+    """Parse the record at a line; return its fields (None if malformed) and its number of lines."""
     for used in range(1, 1 + min(_SPAN, len(lines) - place)):
         text = "\n".join(lines[place : place + used])
         try:
@@ -378,10 +383,8 @@ def _record(lines: Sequence[str], place: int, dialect: _Dialect) -> tuple[list[s
     return None, 1
 
 
-def _repaired(
-    columns: pa.Table, rows: IntArray, broken: list[_Broken], delimiter: str
-) -> Delimited:
-    """Return a table with the broken rows that can be mended, and the others with the reason.
+def _repair(columns: pa.Table, rows: IntArray, broken: list[_Broken], delimiter: str) -> Delimited:
+    """Repair broken rows; return the table, with the irreparable rows and their reasons.
 
     A field that begins with a space, where hardly a field of a good row does, belongs to the field
     before it: the delimiter between them should have been quoted. A row that ends early lacks the
@@ -419,14 +422,15 @@ def _repaired(
 
 
 def _ending_early(broken: Sequence[_Broken], count: int, delimiter: str) -> set[int]:
-    """Return the numbers of the rows that lack nothing but their last fields.
+    """Return the numbers of the rows that lack only their last fields.
 
-    Two rows that follow each other and have the fields of one together are a row that was cut,
-    except between tabs, where a field has no line ends.
+    Two consecutive rows that together have one row's fields are a row that was cut, except between
+    tabs, where a field has no line ends.
     """
     widths = {number: len(fields) for number, _, fields in broken}
 
     def is_cut(number: int, width: int) -> bool:
+        """Return whether a row and a neighbour are the halves of one row."""
         beside = (widths.get(number - 1, count), widths.get(number + 1, count))
         return any(width + other == count + 1 for other in beside)
 

@@ -41,7 +41,7 @@ _UNCALCULATED = re.compile(
 
 
 def read_excel(path: Path) -> Iterator[Table]:
-    """Yield the sheets of a workbook, a table each.
+    """Yield the sheets of a workbook as tables.
 
     Raises DumpMalformedError; UsageError if openpyxl is missing.
     """
@@ -73,7 +73,7 @@ def read_excel(path: Path) -> Iterator[Table]:
 
 
 def _check_unpacked(path: Path) -> None:
-    """Raise DumpMalformedError for what is not a zip archive, or unpacks to too much."""
+    """Raise DumpMalformedError if a file is not a zip archive, or unpacks to too much."""
     try:
         with zipfile.ZipFile(path) as archive:
             size = sum(entry.file_size for entry in archive.infolist())
@@ -92,25 +92,26 @@ def _check_unpacked(path: Path) -> None:
 
 @dataclass(slots=True)
 class _Marks:
-    """What a sheet says of its cells. ``merged``: first and last row and column, from 0."""
+    """A sheet's merged cells (first and last row and column, from 0), and uncalculated formulas."""
 
     merged: list[tuple[int, int, int, int]] = field(default_factory=list)
     uncalculated: int = 0
 
     @classmethod
     def of(cls, archive: zipfile.ZipFile, part: str) -> _Marks:
-        """Read them from a part of the archive; nothing if the archive lacks it."""
+        """Read the marks from the sheet's XML part in the archive; none if the part is missing."""
         if part.lstrip("/") not in archive.namelist():
             return cls()
         text = archive.read(part.lstrip("/"))
         merged = [
-            (int(top) - 1, int(bottom) - 1, _column(left), _column(right))
+            (int(top) - 1, int(bottom) - 1, _column_index(left), _column_index(right))
             for left, top, right, bottom in _MERGED.findall(text)
         ]
         return cls(merged, len(_UNCALCULATED.findall(text)))
 
 
-def _column(letters: bytes) -> int:
+def _column_index(letters: bytes) -> int:
+    """Convert a column's letters to its index: ``A`` is 0."""
     number = 0
     for letter in letters:
         number = number * 26 + letter - ord("A") + 1
@@ -120,6 +121,7 @@ def _column(letters: bytes) -> int:
 def _read_sheet(
     sheet: Any, name: str, source: str, marks: _Marks, budget: Budget
 ) -> Iterator[Table]:
+    """Read one sheet as a table: trim it, fill merged cells, find the header, note faults."""
     sheet.reset_dimensions()  # it may claim a million empty rows
     rows: list[Row] = []
     errors = 0
@@ -182,7 +184,7 @@ def _read_sheet(
 
 
 def _fill_merged(rows: list[Row], marks: _Marks, budget: Budget) -> None:
-    """Give the value of a merged cell to each row that it spans."""
+    """Copy the value of a merged cell to each row that it spans."""
     at = dict(rows)
     last = max(at, default=0)
     for top, bottom, left, _ in marks.merged:
@@ -197,7 +199,7 @@ def _fill_merged(rows: list[Row], marks: _Marks, budget: Budget) -> None:
 
 
 def _header_row(rows: Sequence[Row]) -> int:
-    """Return which row has the names: the first one that is as wide as the rows below it."""
+    """Return the index of the header: the first row as wide as the rows below it."""
     widths = [sum(cell is not None for cell in row) for _, row in rows[:_HEADED]]
     for place, width in enumerate(widths):
         below = sorted(widths[place + 1 :])

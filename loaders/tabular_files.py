@@ -45,7 +45,7 @@ _HEADER = re.compile(r"[-_]header$", re.IGNORECASE)
 
 
 def read_tables(files: Sequence[Path], progress: Progress) -> list[Table]:
-    """Return the tables of files, by name; :func:`kgqa.loaders.forms.check_form` has passed them.
+    """Read the tables of files, sorted by name, after :func:`kgqa.loaders.forms.check_form`.
 
     Raises DumpNotFoundError, DumpMalformedError; UsageError if a package is missing, or two tables
     have one name.
@@ -71,7 +71,7 @@ def read_tables(files: Sequence[Path], progress: Progress) -> list[Table]:
 
 
 def _header_files(files: Sequence[Path]) -> dict[Path, Path]:
-    """Return the file that holds the header of each delimited file that has one, and no header.
+    """Return, for each delimited file whose header is in a file of its own, that file.
 
     So are neo4j-admin's: ``persons_header.csv`` is of ``persons.csv``, ``persons_1.csv``, ….
     """
@@ -100,7 +100,7 @@ def table_files(source: Path, progress: Progress) -> list[Path]:
 
 
 def _tables_among(files: Sequence[Path], holder: str, progress: Progress, *more: str) -> list[Path]:
-    """Return the tables among files, and those that end in ``more``; note the others."""
+    """Return the tables among files, and files with the endings ``more``; note the others."""
     known = (*_DELIMITED, ".sif", *_ARROW, *_PARQUET, *_LINES, *_EXCEL, *_SQLITE, *more)
     tables = [
         path
@@ -115,7 +115,7 @@ def _tables_among(files: Sequence[Path], holder: str, progress: Progress, *more:
 
 
 def unzipped(files: Sequence[Path], folder: Path, progress: Progress) -> list[Path]:
-    """Return the files, with the tables in zip archives, unpacked to ``folder``, in their place.
+    """Replace zip archives by the tables in them, unpacked to ``folder``.
 
     Raises DumpMalformedError for an archive that is damaged, encrypted or expands too far,
     DumpNotFoundError for one that holds no table.
@@ -128,7 +128,7 @@ def unzipped(files: Sequence[Path], folder: Path, progress: Progress) -> list[Pa
         into = folder / str(place)
         into.mkdir()
         try:
-            members = _unpacked(path, into)
+            members = _unpack(path, into)
         except (zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError) as error:
             raise DumpMalformedError(
                 f"{path.name} cannot be unpacked: {first_line(error)}.",
@@ -138,8 +138,8 @@ def unzipped(files: Sequence[Path], folder: Path, progress: Progress) -> list[Pa
     return found
 
 
-def _unpacked(path: Path, into: Path) -> list[Path]:
-    """Unpack the files of an archive to a folder, by their bare names, within bounds."""
+def _unpack(path: Path, into: Path) -> list[Path]:
+    """Unpack the files of an archive to a folder, without their paths, within size limits."""
     left = max(_FREE, _MAX_RATIO * path.stat().st_size)
     files: list[Path] = []
     with zipfile.ZipFile(path) as archive:
@@ -167,11 +167,12 @@ def _unpacked(path: Path, into: Path) -> list[Path]:
 
 
 def _tables_of(path: Path, headers: Mapping[Path, Path]) -> Iterator[Table]:
+    """Read the tables of one file by its ending or content."""
     ending = ending_of(path)
     name = path.name.split(".")[0]
     check_file(path)
     try:
-        if ending in _SQLITE or _starts(path) == _MAGIC:
+        if ending in _SQLITE or _magic_of(path) == _MAGIC:
             yield from read_sqlite(path)
         elif ending in _EXCEL:
             yield from read_excel(path)
@@ -199,13 +200,14 @@ def _tables_of(path: Path, headers: Mapping[Path, Path]) -> Iterator[Table]:
 
 
 def _parquet(path: Path) -> pa.Table:
-    """Read a Parquet file, its size first: a few bytes may claim any number of equal rows."""
+    """Read a Parquet file after checking its declared size: few bytes may claim many equal rows."""
     with parquet.ParquetFile(path) as file:
         about = file.metadata
         check_size(path.name, about.num_rows, about.num_columns)
         return file.read()
 
 
-def _starts(path: Path) -> bytes:
+def _magic_of(path: Path) -> bytes:
+    """Return the first bytes of a file, as many as SQLite's signature has."""
     with path.open("rb") as file:
         return file.read(len(_MAGIC))

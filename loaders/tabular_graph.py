@@ -50,22 +50,22 @@ _GENERAL = 5  # types that may say only that there is a relation
 
 
 def as_graph(tables: Sequence[Table]) -> tuple[list[Table], dict[str, TableMapping]]:
-    """Return the tables, and what those mean that hold the nodes and edges of a graph.
+    """Find tables of nodes and edges among ``tables``; return all tables and their mappings.
 
     A table that has the attributes of both ends beside them (PrimeKG's ``x_id, x_name, …``) is
-    parted into one of nodes and one of edges. Tables whose headers say all, neo4j-admin's and
-    APOC's, are left to those.
+    split into one of nodes and one of edges. Tables with complete headers, neo4j-admin's and
+    APOC's, are left to :func:`~kgqa.loaders.tabular_mapping.from_header`.
     """
     found: dict[str, TableMapping] = {}
     made: list[Table] = []
     stated: list[Table] = []
     for table in tables:
         if (mapping := from_header(table.name, list(table.columns))) is None:
-            made += _parted(table) or [table]
+            made += _split_nodes(table) or [table]
             continue
         stated.append(table)
         if mapping.edge is not None and (types := mapping.edge.types):
-            relation = _said_by_property(table, types)
+            relation = _specific_relation(table, types)
             if relation != types:
                 mapping.columns.update({types: ColumnMapping(skip=True), relation: ColumnMapping()})
                 edge = mapping.edge.model_copy(update={"types": relation})
@@ -74,20 +74,21 @@ def as_graph(tables: Sequence[Table]) -> tuple[list[Table], dict[str, TableMappi
         for relation in _relation_columns(table):
             if (ends := _ends(table, relation, made)) is not None:
                 nodes, key, head, tail = ends
-                _without_prefix(table, relation)
+                _strip_prefix(table, relation)
                 found[nodes.name] = _nodes_mapping(nodes, key)
                 found[table.name] = _edges_mapping(table, relation, head, tail, nodes, key)
                 break
     return [*made, *stated], found
 
 
-def _plain(name: str) -> str:
+def _bare_name(name: str) -> str:
+    """Return a column's name in lowercase without punctuation."""
     return re.sub(r"[\W_]+", "", name.casefold())
 
 
 def _relation_columns(table: Table) -> Iterator[str]:
-    """Yield the columns that may name the relation of each row, the surest first."""
-    by_name = {_plain(name): name for name in table.columns}
+    """Yield the columns that may hold the relation of each row, the most certain first."""
+    by_name = {_bare_name(name): name for name in table.columns}
     codes: list[str] = []  # columns of codes, such as ``RO:0002434``
     for called in (*_RELATIONS, *_LESS_SURE):
         if (name := by_name.get(called)) is None:
@@ -97,14 +98,14 @@ def _relation_columns(table: Table) -> Iterator[str]:
             continue
         values = pc.unique(column).drop_null()
         kinds = {value.casefold() for value in values[:10].to_pylist()}
-        if (other := _said_by_property(table, name)) != name:
+        if (other := _specific_relation(table, name)) != name:
             yield other
         if kinds <= _KINDS_OF_EDGE:
             continue
-        if len(values) and _share(values, _ALL_CODES) == 1.0:
+        if len(values) and _matching(values, _ALL_CODES) == 1.0:
             codes.append(name)
             continue
-        said = _share(values, r"\p{L}{2}") == 1.0  # not ``=`` and ``<`` of measured values
+        said = _matching(values, r"\p{L}{2}") == 1.0  # not ``=`` and ``<`` of measured values
         if len(values) <= _MANY and (said or not len(values)):
             yield name
     yield from codes
@@ -114,12 +115,12 @@ def _relation_columns(table: Table) -> Iterator[str]:
         column = table.columns[between]
         if pa.types.is_string(column.type):
             values = pc.unique(column).drop_null()
-            if len(values) <= _MANY and _share(values, _IN_WORDS) == 1.0:
+            if len(values) <= _MANY and _matching(values, _IN_WORDS) == 1.0:
                 yield between
 
 
-def _said_by_property(table: Table, relation: str) -> str:
-    """Return the column that says the relation where ``relation`` only says that there is one."""
+def _specific_relation(table: Table, relation: str) -> str:
+    """Return the column that holds the specific relation, if ``relation`` holds a general one."""
     if not pa.types.is_string(table.columns[relation].type):
         return relation
     values = pc.unique(table.columns[relation])
@@ -131,7 +132,8 @@ def _said_by_property(table: Table, relation: str) -> str:
     return relation
 
 
-def _share(values: pa.Array, pattern: str) -> float:
+def _matching(values: pa.Array, pattern: str) -> float:
+    """Return the fraction of values that match a pattern."""
     fits = pc.match_substring_regex(values, pattern)
     return float(pc.mean(fits.cast(pa.int8())).as_py() or 0.0)
 
@@ -139,8 +141,8 @@ def _share(values: pa.Array, pattern: str) -> float:
 def _ends(
     table: Table, relation: str, tables: Sequence[Table]
 ) -> tuple[Table, str, str, str] | None:
-    """Return the table of nodes, its key, and the two columns of ``table`` that point to it."""
-    named = {_plain(name): name for name in table.columns}
+    """Find the node table that a table's edges join: (nodes, key, head column, tail column)."""
+    named = {_bare_name(name): name for name in table.columns}
     for nodes in tables:
         if nodes is table or not len(nodes):
             continue
@@ -162,13 +164,14 @@ def _ends(
             tail = _called([name for name in sharing if name != head], named, _TAILS)
             tail = tail or next(name for name in sharing if name != head)
             called = _called(sharing, named, _HEADS) is not None
-            if not called and (len(sharing) > 2 or _plain(relation) in _LESS_SURE):
+            if not called and (len(sharing) > 2 or _bare_name(relation) in _LESS_SURE):
                 continue
             return nodes, key, head, tail
     return None
 
 
 def _called(columns: Sequence[str], named: Mapping[str, str], names: Sequence[str]) -> str | None:
+    """Return the first of ``columns`` named as one of ``names`` (``named``: by bare name)."""
     for name in names:
         for plain, column in named.items():
             is_called = plain in (name, f"{name}id", f"{name}index") or name in words(column)[-1:]
@@ -178,22 +181,24 @@ def _called(columns: Sequence[str], named: Mapping[str, str], names: Sequence[st
 
 
 def _is_among(column: pa.ChunkedArray, known: pa.Array) -> bool:
+    """Return whether most values of a text column are among ``known``."""
     if not pa.types.is_string(column.type) or column.null_count == len(column):
         return False
     shared = pc.is_in(column.drop_null(), value_set=known)
     return bool((pc.mean(shared.cast(pa.int8())).as_py() or 0.0) >= _SHARED)
 
 
-def _without_prefix(table: Table, name: str) -> None:
-    """Take the prefix of a vocabulary off a column whose values all have one: ``biolink:``."""
+def _strip_prefix(table: Table, name: str) -> None:
+    """Remove a vocabulary's prefix (``biolink:``) from a column if all its values have it."""
     column = table.columns[name]
     is_text = pa.types.is_string(column.type)
-    if is_text and _share(pc.unique(column).drop_null(), _ALL_PREFIXED) == 1.0:
+    if is_text and _matching(pc.unique(column).drop_null(), _ALL_PREFIXED) == 1.0:
         table.columns[name] = pc.replace_substring_regex(column, _PREFIX, r"\1")
 
 
 def _nodes_mapping(nodes: Table, key: str) -> TableMapping:
-    named = {_plain(name): name for name in nodes.columns if name != key}
+    """Return the mapping of a table of nodes with the key column ``key``."""
+    named = {_bare_name(name): name for name in nodes.columns if name != key}
     name = _with_ending(named, _NAMES)
     kind = _with_ending({p: n for p, n in named.items() if n != name}, _TYPES)
     if kind is not None and pa.types.is_list(nodes.columns[kind].type):
@@ -203,12 +208,12 @@ def _nodes_mapping(nodes: Table, key: str) -> TableMapping:
         kind = None
     columns = {}
     if kind is not None:
-        _without_prefix(nodes, kind)
-        split = "|" if _share(pc.unique(nodes.columns[kind]).drop_null(), r"\|") else ""
+        _strip_prefix(nodes, kind)
+        split = "|" if _matching(pc.unique(nodes.columns[kind]).drop_null(), r"\|") else ""
         columns[kind] = ColumnMapping(split=split)
     for column in nodes.columns:
         if column not in (key, name, kind):
-            columns[column] = _property(nodes, column)
+            columns[column] = _as_property(nodes, column)
     return TableMapping(
         type="" if kind is not None else "Node",
         key=(key,),
@@ -220,6 +225,7 @@ def _nodes_mapping(nodes: Table, key: str) -> TableMapping:
 
 
 def _with_ending(named: Mapping[str, str], names: Sequence[str]) -> str | None:
+    """Return the column whose bare name is one of ``names``, or ends in one, None if none."""
     for name in names:
         if name in named:
             return named[name]
@@ -227,6 +233,7 @@ def _with_ending(named: Mapping[str, str], names: Sequence[str]) -> str | None:
 
 
 def _are_classes(column: pa.ChunkedArray, few: int) -> bool:
+    """Return whether a column has so few distinct values that they are classes."""
     values = pc.unique(column).drop_null()
     return 0 < len(values) <= max(few, min(_MANY, len(column) // 2 + 1))
 
@@ -234,27 +241,29 @@ def _are_classes(column: pa.ChunkedArray, few: int) -> bool:
 def _edges_mapping(
     table: Table, relation: str, head: str, tail: str, nodes: Table, key: str
 ) -> TableMapping:
+    """Return the mapping of a table of edges."""
     columns = {name: ColumnMapping(to=f"{nodes.name}.{key}") for name in (head, tail)}
     for column in table.columns:
         if column not in (head, tail, relation):
-            is_type = _plain(column) in (*_RELATIONS, *_LESS_SURE)
-            general = is_type and _said_by_property(table, column) == relation
-            empty = general or _says_nothing(table, column)
-            columns[column] = ColumnMapping(skip=True) if empty else _property(table, column)
+            is_type = _bare_name(column) in (*_RELATIONS, *_LESS_SURE)
+            general = is_type and _specific_relation(table, column) == relation
+            empty = general or _is_redundant(table, column)
+            columns[column] = ColumnMapping(skip=True) if empty else _as_property(table, column)
     edge = EdgeMapping(head=head, tail=tail, types=relation)
     return TableMapping(edge=edge, columns=columns)
 
 
-def _says_nothing(table: Table, name: str) -> bool:
-    """Whether a column of edges only numbers them, or says that they are edges."""
+def _is_redundant(table: Table, name: str) -> bool:
+    """Return whether a column of edges only numbers them, or states that they are edges."""
     if not pa.types.is_string(table.columns[name].type):
         return False
     values = pc.unique(table.columns[name]).drop_null()
     kinds = {value.casefold() for value in values[:10].to_pylist()}
-    return kinds <= _KINDS_OF_EDGE or (_plain(name) == "id" and len(values) == len(table))
+    return kinds <= _KINDS_OF_EDGE or (_bare_name(name) == "id" and len(values) == len(table))
 
 
-def _property(table: Table, name: str) -> ColumnMapping:
+def _as_property(table: Table, name: str) -> ColumnMapping:
+    """Return the mapping of a column as a property, with the type of its values."""
     from kgqa.loaders.tabular_values import date_form, value_type
 
     column = table.columns[name]
@@ -266,8 +275,8 @@ def _property(table: Table, name: str) -> ColumnMapping:
     return ColumnMapping(property=name, type=kind, form=form)
 
 
-def _parted(table: Table) -> list[Table] | None:
-    """Return tables of nodes and edges of one that has both, None of another."""
+def _split_nodes(table: Table) -> list[Table] | None:
+    """Split a table with attributes of both ends into nodes and edges; None for another table."""
     pairs = [("x", "y"), ("head", "tail"), ("subject", "object"), ("source", "target")]
     relation = next(_relation_columns(table), None)
     if relation is None:

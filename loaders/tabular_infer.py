@@ -89,7 +89,7 @@ _TIMES = frozenset({"year", "month", "week", "day", "hour", "season"})
 
 @dataclass(slots=True)
 class _Column:
-    """What the cells of a column are. ``values``: each once; ``filled``: how many there are."""
+    """Statistics of a column's cells. ``values``: distinct ones; ``filled``: cells with a value."""
 
     name: str
     words: list[str]
@@ -103,36 +103,39 @@ class _Column:
 
     @property
     def is_name_like(self) -> bool:
+        """Whether the values are texts as short as names."""
         return self.kind == "text" and not self.split and self.length <= 2 * _SHORT
 
     @property
     def once(self) -> float:
-        """The share of values that differ."""
+        """The number of distinct values per filled cell."""
         return len(self.values) / max(1, self.filled)
 
     def single_words(self) -> bool:
-        """Return whether most values have no blank in them."""
+        """Whether most values are one word."""
         blanks = pc.match_substring(pc.utf8_trim_whitespace(self.values), " ")
         return bool((pc.mean(blanks.cast(pa.int8())).as_py() or 0) < 1 - _MOSTLY)
 
     def wordy(self) -> bool:
-        """Return whether most values are words, not codes, numbers or addresses."""
+        """Whether most values are words, not codes, numbers or addresses."""
         return self._mostly(_WORDY)
 
     def of_people(self) -> bool:
-        """Return whether most values are written as forename and surname."""
+        """Whether most values have the form of a forename and surname."""
         return self._mostly(_PERSON)
 
     def _mostly(self, pattern: str) -> bool:
+        """Return whether most values match a pattern."""
         fits = pc.match_substring_regex(self.values, pattern)
         return bool((pc.mean(fits.cast(pa.int8())).as_py() or 0) >= _MOSTLY)
 
     def is_coded(self) -> bool:
-        """Return whether all values are text with a digit and no blank: ``001``, ``A-17``."""
+        """Whether all values are texts with a digit and without spaces: ``001``, ``A-17``."""
         return self.kind == "text" and all_match(self.values, r"^\S*\d\S*$")
 
 
 def _profile(table: Table, name: str) -> _Column:
+    """Compute the statistics of a column: distinct values, type, lengths, lists in cells."""
     cells = table.columns[name]
     listed = pa.types.is_list(cells.type)
     texts = pc.unique(cells).drop_null() if not listed else pa.array([], pa.string())
@@ -159,7 +162,7 @@ def _profile(table: Table, name: str) -> _Column:
 
 @dataclass(slots=True)
 class _Plan:
-    """A table while its mapping is found."""
+    """The state of one table while its mapping is inferred: key, name and links found so far."""
 
     table: Table
     columns: dict[str, _Column]
@@ -174,16 +177,26 @@ class _Plan:
 
     @property
     def called(self) -> str:
+        """The table's words joined to one."""
         return "".join(self.words)
 
     @property
     def ends(self) -> list[str]:
-        """The columns that point to things with ids."""
+        """The columns that point to entities with ids, as the ends of an edge."""
         return [name for name in self.columns if name in self.links or name in self.untold]
 
 
 def infer(tables: Sequence[Table]) -> dict[str, TableMapping]:
-    """Return what each table means, by its name. Keys of several columns become columns."""
+    """Infer the mapping of each table, by table name.
+
+    1. A header that specifies its columns fully (neo4j-admin's, APOC's) decides alone.
+    2. Find each table's key, then its name columns.
+    3. Find the columns that point to other tables.
+    4. Tables with two links and no key become edges; others may get a key made of links.
+    5. Find the columns whose values are entities without a table of their own.
+
+    Keys of several columns are added to their tables as one column.
+    """
     named = {table.name: table for table in tables}
     for table in tables:
         for name, (to, at) in table.foreign.items():
@@ -215,17 +228,17 @@ def infer(tables: Sequence[Table]) -> dict[str, TableMapping]:
         plan.joins = plan.table.name not in pointed and _is_join(plan, plans)
         if not plan.key and not plan.joins:
             plan.key = _key_of_links(plan)
-    things = _things(plans)
+    things = _thing_types(plans)
     taken: dict[str, str] = {}
     for plan in plans.values():
-        mapping[plan.table.name] = _mapped(plan, plans, things, taken)
+        mapping[plan.table.name] = _table_mapping(plan, plans, things, taken)
     return {table.name: mapping[table.name] for table in tables}
 
 
 def describes_schema(table: Table, tables: Sequence[Table]) -> bool:
-    """Return whether a table is a data dictionary: a column of it names columns of the others.
+    """Return whether a table is a data dictionary: one of its columns lists others' column names.
 
-    As things its rows would be called as the columns are, and questions would find them instead.
+    As entities its rows would have the columns' names, and questions would find them instead.
     """
     others = (name for other in tables if other is not table for name in other.columns)
     known = {" ".join(words(name)) for name in others}
@@ -243,7 +256,7 @@ def describes_schema(table: Table, tables: Sequence[Table]) -> bool:
 
 
 def _find_key(plan: _Plan, plans: dict[str, _Plan]) -> None:
-    """Take the key that is declared, or that a column is by its name."""
+    """Set the plan's key to the declared one, or to a column with the name of a key."""
     if plan.table.key and all(name in plan.columns for name in plan.table.key):
         plan.key, plan.strong = plan.table.key, True
         return
@@ -261,7 +274,7 @@ def _find_key(plan: _Plan, plans: dict[str, _Plan]) -> None:
             or (joined != base and shortens(base, own))  # ``vsl_no`` of a vessel
             or (joined == "code" and any(c.words == plan.words for c in plan.columns.values()))
         )
-        if base != own and is_id and _is_called(base, plan, plans):
+        if base != own and is_id and _is_key_of_other(base, plan, plans):
             continue  # ``film_id`` of a table ``film_category`` is of films
         is_measure = joined == own and column is not first and not column.wordy()
         if is_measure and first.unique and first.wordy():
@@ -272,7 +285,7 @@ def _find_key(plan: _Plan, plans: dict[str, _Plan]) -> None:
 
 
 def _is_other(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> bool:
-    """Return whether a column is called after another table, or after its key."""
+    """Return whether a column has the name of another table, or of its key."""
     joined = "".join(column.words)
     base = relation_of(column.name).replace(" ", "")
     return any(
@@ -282,13 +295,13 @@ def _is_other(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> bool:
     )
 
 
-def _is_called(base: str, plan: _Plan, plans: dict[str, _Plan]) -> bool:
-    """Return whether another table is called as a column is without its ``id``."""
+def _is_key_of_other(base: str, plan: _Plan, plans: dict[str, _Plan]) -> bool:
+    """Return whether a column's name without ``id`` is that of another table."""
     return any(base == other.called for other in plans.values() if other is not plan)
 
 
 def _find_weak_key(plan: _Plan, plans: dict[str, _Plan]) -> None:
-    """Take a column that could be the key: like a code first, then a name."""
+    """Set the plan's key to a unique column: one with codes first, then one with names."""
     best = (0, "")
     for place, column in enumerate(plan.columns.values()):
         if not column.unique or column.kind not in ("text", "integer") or len(column.values) < 2:
@@ -298,25 +311,25 @@ def _find_weak_key(plan: _Plan, plans: dict[str, _Plan]) -> None:
         code = column.words[-1] in ID_WORDS or column.words[-1] in ("isbn", "sku", "slug", "iban")
         named = column.words[-1] in ("name", "title")
         score = 4 if code and not place else 3 if code else 2 if named else 1 if not place else 0
-        score += 5 * _is_pointed_at(column, plan, plans)
+        score += 5 * _is_referenced(column, plan, plans)
         if score > best[0]:
             best = (score, column.name)
     plan.key = (best[1],) if best[1] else ()
 
 
-def _is_pointed_at(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> bool:
-    """Return whether another table has a column with mostly its values.
+def _is_referenced(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> bool:
+    """Return whether a column of another table has mostly values of this column.
 
-    That of the same name may have others, too, and one of another name must be text.
+    A column of the same name may have other values, too; one of another name must be text.
     """
     if "".join(column.words) in _GENERIC:
         return False
     return any(
-        (other.words == column.words and _share(other, column) >= _SAME_NAME)
+        (other.words == column.words and _overlap(other, column) >= _SAME_NAME)
         or (
             (column.kind, other.kind) == ("text", "text")
             and len(other.values) > 1
-            and _share(other, column) >= _LINK
+            and _overlap(other, column) >= _LINK
         )
         for to in plans.values()
         if to is not plan
@@ -325,8 +338,8 @@ def _is_pointed_at(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> boo
     )
 
 
-def _share(column: _Column, target: _Column) -> float:
-    """Return the share of a column's values that another column has."""
+def _overlap(column: _Column, target: _Column) -> float:
+    """Return the fraction of a column's distinct values that ``target`` has."""
     if column.values.type != target.values.type or not len(column.values):
         return 0.0
     there = pc.sum(pc.is_in(column.values, value_set=target.values)).as_py() or 0
@@ -336,7 +349,7 @@ def _share(column: _Column, target: _Column) -> float:
 def find_name(
     columns: dict[str, _Column], type_: Sequence[str], key: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Return the columns that people call a row by, none if there are none."""
+    """Return the columns that name a row, () if there are none."""
     texts = [column for column in columns.values() if column.is_name_like and not column.blob]
     of_key = relation_of(key[0]).split() if len(key) == 1 else []
     places = parts_of_name([c.words for c in texts], lambda at: texts[at].single_words())
@@ -390,7 +403,7 @@ def find_name(
 
 
 def _people_in(texts: Sequence[_Column]) -> list[_Column]:
-    """Return the columns of people that a row is about: terms of office, of which some have two."""
+    """Return the columns with another person's name in nearly every row, the rows' own people."""
     return [
         column
         for column in texts
@@ -404,6 +417,7 @@ def _people_in(texts: Sequence[_Column]) -> list[_Column]:
 
 
 def _find_links(plan: _Plan, plans: dict[str, _Plan]) -> None:
+    """Set the plan's links: which columns point to which column of which table."""
     for name, (to, at) in plan.table.foreign.items():
         if name in plan.columns and to in plans and at in plans[to].columns:
             plan.links[name] = (to, at)
@@ -417,18 +431,18 @@ def _find_links(plan: _Plan, plans: dict[str, _Plan]) -> None:
             for to in plans.values()
             for at in dict.fromkeys((*to.key[: len(to.key) == 1], *to.name[: len(to.name) == 1]))
             if (to is not plan or at != column.name)
-            and (score := _link(column, plan, to, to.columns[at], plans))
+            and (score := _link_score(column, plan, to, to.columns[at], plans))
         ]
         if _is_level(column, plan) and (not ranked or max(ranked)[1] == plan.table.name):
             plan.untold[column.name] = type_name(plan.words)
         elif ranked:
             _, to_name, at = max(ranked)
             plan.links[column.name] = (to_name, at)
-        elif people := _people(column, plan, plans):
+        elif people := _people_table(column, plan, plans):
             plan.links[column.name] = (people.table.name, people.key[0])
-        elif _is_untold(column, plan) and (pair := _pair(column, plan, plans)):
+        elif _is_unlisted_ids(column, plan) and (pair := _common_target(column, plan, plans)):
             plan.links[column.name] = pair
-        elif (label := _label_of(column, plan)) or _is_untold(column, plan):
+        elif (label := _label_of(column, plan)) or _is_unlisted_ids(column, plan):
             if label:
                 plan.labels[column.name] = label
             type_ = type_name(type_words(relation_of(column.name)))
@@ -438,9 +452,9 @@ def _find_links(plan: _Plan, plans: dict[str, _Plan]) -> None:
 
 
 def _is_level(column: _Column, plan: _Plan) -> bool:
-    """Return whether a column holds things of the table's kind, not all of which have a row.
+    """Return whether a column holds the table's own kind of entity, such as a parent or child.
 
-    Those are what is above the key, or, without a key, both what is above and what is below.
+    Not all of these need a row. They are above the key, or, without a key, above and below.
     """
     upper, lower = (
         next((c for c in plan.columns.values() if said.intersection(c.words)), None)
@@ -452,24 +466,27 @@ def _is_level(column: _Column, plan: _Plan) -> bool:
     if len(plan.key) > 1 or plan.name != plan.key or not _is_short_text(column):
         return False
     rows = plan.columns[plan.key[0]]
-    is_self = column is upper or (SELF_WORDS.intersection(column.words) and _share(column, rows))
-    return bool(is_self) and column is not rows and not _has_all(rows, column)
+    is_self = column is upper or (SELF_WORDS.intersection(column.words) and _overlap(column, rows))
+    return bool(is_self) and column is not rows and not _contains_all(rows, column)
 
 
-def _pair(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> tuple[str, str] | None:
-    """Return what both columns of a table of pairs point to: courses, and what they build on."""
+def _common_target(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> tuple[str, str] | None:
+    """Return the (table, column) that both columns of a table of pairs point to.
+
+    For instance courses, and the courses that they require.
+    """
     other = next((column_name for column_name in plan.columns if column_name != column.name), "")
     if len(plan.columns) != 2 or other not in plan.links:
         return None
     to, at = plan.links[other]
-    return (to, at) if _has_all(plans[to].columns[at], column) else None
+    return (to, at) if _contains_all(plans[to].columns[at], column) else None
 
 
 def _label_of(column: _Column, plan: _Plan) -> str:
-    """Return the column that names what a column of repeated ids without a table stands for.
+    """Return the column of names for a column of repeated ids that have no table, "" if none.
 
-    Each id has one name there: ``customer_name`` of ``customer_id``, or another column of names
-    in which no two ids have one.
+    Each id has one name there: ``customer_name`` of ``customer_id``, or another column of names in
+    which no two ids have one.
     """
     own = (*plan.key, *plan.name)
     is_code = len(column.words) > 1 and column.words[-1] in ID_WORDS and not _is_time(column)
@@ -485,19 +502,19 @@ def _label_of(column: _Column, plan: _Plan) -> str:
         if named > len(column.values) or other.filled < _MOSTLY * column.filled:
             continue
         alone = len(other.values) == len(column.values) > _FEW_IDS
-        if other.words[:-1] == base or (alone and not _is_of_another(other, column, plan)):
+        if other.words[:-1] == base or (alone and not _names_other_ids(other, column, plan)):
             return other.name
     return ""
 
 
-def _is_of_another(label: _Column, column: _Column, plan: _Plan) -> bool:
-    """Return whether another column of ids is called as a column of names is."""
+def _names_other_ids(label: _Column, column: _Column, plan: _Plan) -> bool:
+    """Return whether a column of names belongs, by its own name, to another column of ids."""
     others = (c.words[:-1] for c in plan.columns.values() if c.words[-1] in ID_WORDS)
     return label.words[:-1] in [words_ for words_ in others if words_ != column.words[:-1]]
 
 
-def _is_untold(column: _Column, plan: _Plan) -> bool:
-    """Return whether a column holds ids, some of them repeated, of things that have no table."""
+def _is_unlisted_ids(column: _Column, plan: _Plan) -> bool:
+    """Return whether a column holds ids, some repeated, of entities that have no table."""
     is_id = len(column.words) > 1 and column.words[-1] in ("id", "uuid")
     return (
         is_id
@@ -508,12 +525,12 @@ def _is_untold(column: _Column, plan: _Plan) -> bool:
 
 
 def _is_time(column: _Column) -> bool:
-    """Return whether a column called an id holds numbers of a calendar: ``yearID``."""
+    """Return whether a column named as an id holds years or months: ``yearID``."""
     return column.kind == "integer" and relation_of(column.name) in _TIMES
 
 
-def _people(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> _Plan | None:
-    """Return the one other table of people that has all ids of a column named by a role."""
+def _people_table(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> _Plan | None:
+    """Return the only other table of people that has all ids of a column named by a role."""
     said = ROLE_WORDS.intersection(words(relation_of(column.name)))
     if not said or column.name in (*plan.key, *plan.name):
         return None
@@ -524,29 +541,33 @@ def _people(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> _Plan | No
         people = [plan]  # ``referred_by`` of a subscriber is another one
     if len(people) != 1:
         return None
-    fits = _has_all(people[0].columns[people[0].key[0]], column)
+    fits = _contains_all(people[0].columns[people[0].key[0]], column)
     return people[0] if fits else None
 
 
 def _are_people(plan: _Plan) -> bool:
-    """Return whether the rows are called as people are: forename and surname."""
+    """Return whether a table's name columns are those of people: forename and surname."""
     if len(plan.name) != 1:
         return len(plan.name) > 1
     return plan.columns[plan.name[0]].of_people()
 
 
-def _has_all(column: _Column, of: _Column) -> bool:
-    """Return whether all values of another column are in this one."""
+def _contains_all(column: _Column, of: _Column) -> bool:
+    """Return whether a column has all values of another column."""
     if column.values.type != of.values.type:
         return False
     return bool(pc.all(pc.is_in(of.values, value_set=column.values)).as_py())
 
 
-def _link(
+def _link_score(
     column: _Column, plan: _Plan, to: _Plan, target: _Column, plans: dict[str, _Plan]
 ) -> tuple[float, float, float] | None:
-    """Return how well a column points to another one: by name, shares of values there and used."""
-    hint = _hint(column, plan, to, target, plans)
+    """Score a column as a reference to ``target``: (name score, fraction of values there, used).
+
+    None if it is not a reference. The last is the fraction of the target's values that the column
+    uses.
+    """
+    hint = _name_score(column, plan, to, target, plans)
     own = (*plan.key, *plan.name)
     if column.name in own and (hint < 3 or to is plan):
         return None
@@ -571,10 +592,10 @@ def _link(
     return (hint, share, coverage) if share >= least else None
 
 
-def _hint(
+def _name_score(
     column: _Column, plan: _Plan, to: _Plan, target: _Column, plans: dict[str, _Plan]
 ) -> float:
-    """Return how far the names say that a column points to a table: 3 by itself, 0 not at all."""
+    """Score how clearly a column's name says that it points to a table: 3 certain, 0 not at all."""
     base = relation_of(column.name).replace(" ", "")
     joined = "".join(column.words)
     same = joined == "".join(target.words) and joined not in _GENERIC
@@ -590,15 +611,15 @@ def _hint(
         return 3
     if same and (target.name,) == to.key and column.words[-1] in ID_WORDS:
         return 2.5  # ``dept_id``, which is the key of departments
-    if same and (target.name,) == to.key and _share(column, target) >= _SAME_NAME:
+    if same and (target.name,) == to.key and _overlap(column, target) >= _SAME_NAME:
         return 2.5  # ``tailnum`` of a flight and of a plane
     of_key = relation_of(target.name).replace(" ", "")
     if (target.name,) == to.key and base == of_key and shortens(base, to.called):
         return 2.5  # ``vsl``, where the key of vessels is ``vsl_id``
     said = words(relation_of(column.name))
     is_number = column.kind == "integer" and column.words[-1] not in ID_WORDS
-    ends = said[-len(to.words) :] == to.words or _is_tail(base, to)
-    if ends and not (is_number and _share(column, target) < _LINK):  # half are ids by chance
+    ends = said[-len(to.words) :] == to.words or _is_name_end(base, to)
+    if ends and not (is_number and _overlap(column, target) < _LINK):  # half are ids by chance
         return 2.5  # ``head_doctor_id`` of a department is a doctor, not another department
     if not is_number and (base.endswith(to.called) or to.words[-1] == said[-1]):
         return 1.5  # ``archetype_id`` is not the id of a type: only the values decide
@@ -609,8 +630,8 @@ def _hint(
     return 0
 
 
-def _is_tail(base: str, to: _Plan) -> bool:
-    """Return whether a column is called as a table is without its first words."""
+def _is_name_end(base: str, to: _Plan) -> bool:
+    """Return whether a column's name is the end of a table's name, without its first words."""
     return to.called.endswith(base) and any(
         base == "".join(to.words[at:]) for at in range(1, len(to.words))
     )
@@ -625,7 +646,7 @@ def _is_end(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> bool:
 
 
 def _is_join(plan: _Plan, plans: dict[str, _Plan]) -> bool:
-    """Return whether the rows are edges: two ends that tell them apart, and no key."""
+    """Return whether a table's rows are edges: a unique pair of ends, and no key."""
     ends = plan.ends
     if len(ends) != 2 or any(plan.columns[name].split for name in ends):
         return False
@@ -643,7 +664,7 @@ def _is_join(plan: _Plan, plans: dict[str, _Plan]) -> bool:
 
 
 def _key_of_links(plan: _Plan) -> tuple[str, ...]:
-    """Return a key made of links: one that no two rows share, or all of them together."""
+    """Return links as a key: one unique link, or all if unique together; () otherwise."""
     for name in plan.links:
         if plan.columns[name].unique:
             return (name,)
@@ -659,8 +680,8 @@ def _key_of_links(plan: _Plan) -> tuple[str, ...]:
 # -- things, types and the rest -----------------------------------------------------------------
 
 
-def _things(plans: dict[str, _Plan]) -> dict[tuple[str, str], str]:
-    """Return the type of the things that a column's values are, by table and column."""
+def _thing_types(plans: dict[str, _Plan]) -> dict[tuple[str, str], str]:
+    """Return the type of the entities that a column's values are, by (table, column)."""
     tables = {type_name(plan.words) for plan in plans.values() if not plan.joins}
     free = {
         (plan.table.name, column.name): column
@@ -672,7 +693,7 @@ def _things(plans: dict[str, _Plan]) -> dict[tuple[str, str], str]:
     certain = {place for place, column in free.items() if _is_thing(column)}
     of_things = {tuple(free[place].words) for place in certain}
     said_of = {
-        place: _said(column)
+        place: _thing_words(column)
         for place, column in free.items()
         if place in certain or (tuple(column.words) in of_things and _is_short_text(column))
     }
@@ -690,58 +711,61 @@ def _things(plans: dict[str, _Plan]) -> dict[tuple[str, str], str]:
 def _common_kinds(
     said_of: dict[tuple[str, str], list[str]], free: dict[tuple[str, str], _Column]
 ) -> dict[tuple[str, str], list[str]]:
-    """Return what columns of one kind of thing hold, by their values and the words they share.
+    """Return the shared noun of columns that hold one kind of entity, by their values and words.
 
     ``pickup_zone`` and ``dropoff_zone`` are zones, ``placeOfBirth`` and ``placeOfDeath`` places.
     """
     found: dict[tuple[str, str], list[str]] = {}
     for (one, first), (other, second) in combinations(said_of.items(), 2):
-        kind = _head(first)
-        if first == second or min(len(first), len(second)) < 2 or kind != _head(second):
+        kind = _head_noun(first)
+        if first == second or min(len(first), len(second)) < 2 or kind != _head_noun(second):
             continue
         few, many = sorted((free[one], free[other]), key=lambda column: len(column.values))
-        if _share(few, many) >= _SHARED_THINGS:
+        if _overlap(few, many) >= _SHARED_THINGS:
             found |= {one: kind, other: kind}
     return found
 
 
-def _head(said: list[str]) -> list[str]:
-    """Return the noun that words are about: ``place`` of birth, pickup ``zone``."""
+def _head_noun(said: list[str]) -> list[str]:
+    """Return the head noun of a phrase: ``place`` of birth, pickup ``zone``."""
     return (said[: said.index("of")] if "of" in said[1:] else said)[-1:]
 
 
-def _said(column: _Column) -> list[str]:
-    """Return the words of what a column's values are: ``publisher_name`` holds publishers."""
+def _thing_words(column: _Column) -> list[str]:
+    """Return the words for what a column's values are: ``publisher_name`` holds publishers."""
     said = type_words(relation_of(column.name))
     return said[:-1] if len(said) > 1 and said[-1] in ("name", "label") else said
 
 
 def _is_short_text(column: _Column) -> bool:
+    """Return whether a column holds short texts."""
     is_text = column.kind == "text" and not column.blob and column.filled > 0
     return is_text and column.length <= _SHORT
 
 
 def _is_thing(column: _Column) -> bool:
+    """Return whether a column's values are entities of their own, such as towns or genres."""
     if not _is_short_text(column) or column.words[-1] in CLASS_WORDS or column.length < 2:
         return False
-    if _said(column)[-1] in THING_WORDS:
+    if _thing_words(column)[-1] in THING_WORDS:
         return True
     if column.words[-1] == "name":  # of what, the column does not say
         return False
     return len(column.values) * 2 <= column.filled and column.filled > 3 and column.wordy()
 
 
-def _mapped(
+def _table_mapping(
     plan: _Plan,
     plans: dict[str, _Plan],
     things: dict[tuple[str, str], str],
     taken: dict[str, str],
 ) -> TableMapping:
+    """Return the mapping of a table from its finished plan."""
     table = plan.table
     columns: dict[str, ColumnMapping] = {}
     types = []
     for column in plan.columns.values():
-        columns[column.name] = said = _column(
+        columns[column.name] = said = _column_mapping(
             plan, plans, column, things.get((table.name, column.name))
         )
         if said == ColumnMapping(property=column.name, split=column.split):
@@ -766,10 +790,10 @@ def _mapped(
     )
 
 
-def _column(
+def _column_mapping(
     plan: _Plan, plans: dict[str, _Plan], column: _Column, thing: str | None
 ) -> ColumnMapping:
-    """Return what a column says; nothing for one whose cells are types."""
+    """Return the mapping of a column; an empty one if its values are types."""
     relation = relation_of(column.name)
     together = [set(name.split("/")) for name in plan.links if "/" in name]
     is_part = plan.joins and any(column.name in parts for parts in together)
@@ -804,7 +828,7 @@ def _column(
         label = plan.labels.get(column.name, "")
         return ColumnMapping(relation=said, thing=thing, called=label, split=column.split)
     of_row = column.words[:-1] in ([], plan.words)  # ``blood_type`` is not a type of a patient
-    if of_row and column.words[-1] in CLASS_WORDS and _are_classes(column) and not plan.joins:
+    if of_row and column.words[-1] in CLASS_WORDS and _is_type_column(column) and not plan.joins:
         return ColumnMapping(property=column.name, split=column.split)
     amounts = amounts_of(column.values) if column.kind in ("integer", "float") else None
     is_number = column.kind == "integer" and (column.name,) == plan.key
@@ -822,7 +846,7 @@ def _column(
 
 
 def _shared_words(names: Sequence[str]) -> list[str]:
-    """Return the words that all names begin with: ``from_country``, ``from_city``."""
+    """Return the words with which all names begin: ``from_country``, ``from_city``."""
     first, *others = map(words, names)
     same = takewhile(
         lambda at: all(at[1] in other[at[0] : at[0] + 1] for other in others), enumerate(first)
@@ -830,22 +854,24 @@ def _shared_words(names: Sequence[str]) -> list[str]:
     return [word for _, word in same]
 
 
-def _are_classes(column: _Column) -> bool:
+def _is_type_column(column: _Column) -> bool:
+    """Return whether a column's values are few enough to be types of its rows."""
     few = len(column.values) <= min(_CLASSES, max(2, column.filled // 2))
     return column.kind == "text" and few and column.length <= _SHORT
 
 
 def _edge_relation(plan: _Plan, plans: dict[str, _Plan], tail: str) -> str:
-    """Return what a table of edges says: its name without its ends', else what its tail is."""
+    """Return the relation of a table of edges: its name without its ends' names, else ``tail``."""
     ends = {word for column in plan.ends for word in words(relation_of(column))}
     if ends & (UPPER_WORDS | LOWER_WORDS):
         return tail
     ends |= {word for to, _ in plan.links.values() for word in plans[to].words}
-    said = _without(words(plan.table.name), ends)
+    said = _words_without(words(plan.table.name), ends)
     if not set(map(singular, said)) - LINK_WORDS:
         return tail
     return " ".join([*said[:-1], singular(said[-1])])
 
 
-def _without(said: Iterable[str], ends: set[str]) -> list[str]:
+def _words_without(said: Iterable[str], ends: set[str]) -> list[str]:
+    """Return the words that are not in ``ends``, in singular or plural."""
     return [word for word in said if not {word, singular(word)} & ends]

@@ -27,44 +27,46 @@ _START = re.compile(rb'(?:\xef\xbb\xbf)?\s*(?:(\[)\s*[{\]]|(?=\{\s*")(\{))')
 
 
 def read_json_lines(path: Path, name: str) -> Table:
-    """Read a file of JSON objects, one a line.
+    """Read a file of JSON objects, one a line, as a table.
 
     Arrow's reader is 20 times as fast as Python's, but takes a column of one type only, and large
     integers as floats: such a file is read line by line. Raises DumpMalformedError.
     """
     if _has_many_keys(path):  # for each of which Arrow's reader goes through all others
-        return _by_lines(path, name)
+        return _read_by_lines(path, name)
     try:
         block = arrow_json.ReadOptions(use_threads=False, block_size=MAX_TEXT)
         table = arrow_json.read_json(path, block)
     except (pa.ArrowException, OSError):
-        return _by_lines(path, name)
+        return _read_by_lines(path, name)
     rounded = any(
         pa.types.is_floating(column.type)
         and pc.any(pc.greater_equal(pc.abs(column), _EXACT)).as_py()
         for column in table.columns
     )
-    return _by_lines(path, name) if rounded else arrow_table(name, path.name, table)
+    return _read_by_lines(path, name) if rounded else arrow_table(name, path.name, table)
 
 
 def read_json_array(path: Path, name: str) -> Table:
-    """Read a file that is one JSON array of objects. Raises DumpMalformedError."""
+    """Read a file that is one JSON array of objects as a table. Raises DumpMalformedError."""
     records = read_json(path, "a JSON array", _LARGEST, "Give one object a line.")
-    return _of_records(path, name, ((place, each, "") for place, each in enumerate(records, 1)))
+    return _table_of(path, name, ((place, each, "") for place, each in enumerate(records, 1)))
 
 
 def json_start(path: Path) -> str:
-    """Return "[" for an array of objects, "{" for objects, "" for anything else."""
+    """Return "[" if a file begins as an array of objects, "{" as objects, "" as anything else."""
     with unpacked(path) as stream:
         match = _START.match(stream.read(4_096))
     return (match[1] or match[2]).decode() if match else ""
 
 
-def _by_lines(path: Path, name: str) -> Table:
-    return _of_records(path, name, _records(path))
+def _read_by_lines(path: Path, name: str) -> Table:
+    """Read JSON lines by Python's parser, line by line."""
+    return _table_of(path, name, _parsed_lines(path))
 
 
-def _records(path: Path) -> Iterator[tuple[int, Any, str]]:
+def _parsed_lines(path: Path) -> Iterator[tuple[int, Any, str]]:
+    """Yield (line number, parsed value or None, line) of JSON lines."""
     for number, line in _lines(path):
         try:
             yield number, json.loads(line), line
@@ -72,7 +74,8 @@ def _records(path: Path) -> Iterator[tuple[int, Any, str]]:
             yield number, None, line
 
 
-def _of_records(path: Path, name: str, records: Iterable[tuple[int, Any, str]]) -> Table:
+def _table_of(path: Path, name: str, records: Iterable[tuple[int, Any, str]]) -> Table:
+    """Build a table from records; records that are not objects are listed as broken."""
     columns: dict[str, list[Any]] = {}
     rows: list[int] = []
     broken: list[tuple[int, str, str]] = []
@@ -103,6 +106,7 @@ def _of_records(path: Path, name: str, records: Iterable[tuple[int, Any, str]]) 
 
 
 def _has_many_keys(path: Path) -> bool:
+    """Return whether the objects have more distinct keys than Arrow's reader can take."""
     found: set[bytes] = set()
     left = b""
     with unpacked(path) as stream:
@@ -115,6 +119,7 @@ def _has_many_keys(path: Path) -> bool:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield (number, line) of the lines that are not blank. Raises DumpMalformedError."""
     with unpacked(path) as stream:
         left, number = b"", 0
         while part := stream.read(MAX_TEXT):

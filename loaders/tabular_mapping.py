@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 
 def _set(text: str) -> frozenset[str]:
+    """Split a text into a set of words."""
     return frozenset(text.split())
 
 
@@ -78,25 +79,26 @@ THING_WORDS = _set(  # columns whose values are things even where few of them re
 
 
 def words(name: str) -> list[str]:
-    """Return the words of a name in lower case.
+    """Split a column's or table's name into lowercase words, with abbreviations expanded.
 
     >>> words("unitsInStock"), words("customerID"), words("ACTED_IN")
     (['units', 'in', 'stock'], ['customer', 'id'], ['acted', 'in'])
     >>> words("cust_nm"), words("dt_hired"), words("orderdetails")
     (['customer', 'name'], ['date', 'hired'], ['order', 'details'])
     """
-    return list(_words(name))
+    return list(_split_words(name))
 
 
 @lru_cache(4_096)  # names of columns are compared with each other
-def _words(name: str) -> tuple[str, ...]:
+def _split_words(name: str) -> tuple[str, ...]:
+    """Split a name into words; see :func:`words`."""
     found = [word.lower() for word in _WORD.findall(name)] or [name.lower()]
     single = [word for part in found for word in split_joined(part)]
     return tuple(word for part in single for word in ABBREVIATIONS.get(part, part).split(" "))
 
 
 def shortens(short: str, word: str) -> bool:
-    """Return whether some letters of a word, from its first on, are a short form of it.
+    """Return whether ``short`` is the first letter and some later ones of ``word``, in order.
 
     >>> shortens("vsl", "vessel"), shortens("ps", "pollingstation"), shortens("dt", "hired")
     (True, True, False)
@@ -108,17 +110,17 @@ def shortens(short: str, word: str) -> bool:
 
 
 def spoken(name: str) -> str:
-    """Return a name as words: ``shipVia`` is "ship via", ``customerID`` is "customer id"."""
+    """Return a name in words: ``shipVia`` is "ship via", ``customerID`` is "customer id"."""
     return " ".join(words(name))
 
 
 def says_whether(name_words: list[str]) -> bool:
-    """Return whether a column of that name, of 0 and 1, says yes and no: ``discontinued``."""
+    """Return whether a column of 0 and 1 with that name is boolean: ``discontinued``."""
     return name_words[0] in _ASKED or name_words[-1] in _STATE or name_words[-1].endswith("ed")
 
 
 def says_how_many(name_words: list[str]) -> bool:
-    """Return whether a column of that name, of 0 and 1, may count: ``goals``, ``level``.
+    """Return whether a column of 0 and 1 with that name may be a count: ``goals``, ``level``.
 
     >>> says_how_many(["goals"]), says_how_many(["chocolate"]), says_how_many(["group", "size"])
     (True, False, True)
@@ -128,7 +130,7 @@ def says_how_many(name_words: list[str]) -> bool:
 
 
 def relation_of(name: str) -> str:
-    """Return what a column that points to a thing says of the row: ``customerID`` is "customer"."""
+    """Return the relation of a column that points to entities: ``customerID`` is "customer"."""
     name_words = words(name)
     while len(name_words) > 1 and name_words[-1] in ID_WORDS:
         name_words.pop()
@@ -155,7 +157,7 @@ def singular(word: str) -> str:
 
 
 def type_words(name: str) -> list[str]:
-    """Return the words of what a row of a table is: ``order-details`` is order, detail."""
+    """Return the words for one row of a table: ``order-details`` is order, detail."""
     name_words = words(name)
     while len(name_words) > 1 and name_words[-1] in _NO_CLASS:
         name_words.pop()
@@ -163,7 +165,7 @@ def type_words(name: str) -> list[str]:
 
 
 def type_name(name_words: list[str]) -> str:
-    """Return the name of a type, as labels are written: ``OrderDetail``."""
+    """Return the name of a type in the style of labels: ``OrderDetail``."""
     return "".join(word[:1].upper() + word[1:] for word in name_words)
 
 
@@ -178,15 +180,18 @@ _HEAD = """\
 """
 
 
-class _Part(BaseModel):
+class _MappingPart(BaseModel):
+    """A part of the mapping file."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     def entries(self) -> dict[str, Any]:
+        """Return the fields that are set, as TOML entries."""
         return {name: value for name, value in self.model_dump().items() if value}
 
 
-class ColumnMapping(_Part):
-    """What a column says: a property of the row, or an edge of it."""
+class ColumnMapping(_MappingPart):
+    """The meaning of a column: a property of the row, or an edge from it."""
 
     property: str = ""
     type: ValueType | None = None
@@ -201,8 +206,8 @@ class ColumnMapping(_Part):
     skip: bool = False
 
 
-class EdgeMapping(_Part):
-    """Which columns of a table of edges are its ends; ``types``: a column that names relations."""
+class EdgeMapping(_MappingPart):
+    """The ends of a table of edges; ``types``: a column that holds relations."""
 
     relation: str = ""
     head: str
@@ -210,8 +215,8 @@ class EdgeMapping(_Part):
     types: str = ""
 
 
-class TableMapping(_Part):
-    """What a table says: things of a type, edges, or both (rows with and without ends)."""
+class TableMapping(_MappingPart):
+    """The meaning of a table: entities of a type, edges, or both (rows with and without ends)."""
 
     type: str = ""
     key: tuple[str, ...] = ()
@@ -223,7 +228,7 @@ class TableMapping(_Part):
 
     @property
     def prefix(self) -> str:
-        """What stands before a key in an id."""
+        """The text before a key in an entity's id."""
         space = self.type if self.space is None else self.space
         return f"{space}/" if space else ""
 
@@ -232,7 +237,7 @@ _TABLES = TypeAdapter(dict[str, TableMapping])
 
 
 def read_mapping(path: Path) -> dict[str, TableMapping]:
-    """Return the mapping of each table. Raises UsageError that says what does not fit."""
+    """Read a mapping file; return the mapping by table. Raises UsageError with its faults."""
     try:
         return _TABLES.validate_python(read_settings(path))
     except OSError as error:
@@ -249,7 +254,7 @@ def read_mapping(path: Path) -> dict[str, TableMapping]:
 
 
 def written(tables: dict[str, TableMapping]) -> str:
-    """Return a mapping as TOML, a line for each column."""
+    """Format a mapping as TOML, a line for each column."""
     lines = [_HEAD]
     for name, table in tables.items():
         lines.append(f"[{toml_key(name)}]")
@@ -266,7 +271,7 @@ def written(tables: dict[str, TableMapping]) -> str:
 
 
 def found_by(table: TableMapping) -> str:
-    """Return what a table of things was taken for: its key, and what its rows are called by."""
+    """Return a sentence part on a table of entities: its key, and its columns of names."""
     key = f"key {', '.join(table.key)}" if table.key else "no key"
     types = f"types by {', '.join(table.types)}, " if table.types and not table.type else ""
     return f"{types}{key}, called by {' '.join(table.name) or 'type and key'}"
@@ -295,7 +300,7 @@ ARRAY = ";"  # what separates the members of an array, and labels
 
 
 def from_header(table: str, header: Sequence[str]) -> TableMapping | None:
-    """Return what a table means by its header alone, None if that does not say it."""
+    """Return the mapping that a table's header fully specifies, None if it does not."""
     roles: dict[str, tuple[str, str]] = {}  # role -> (column, id space)
     columns: dict[str, ColumnMapping] = {}
     for column in header:

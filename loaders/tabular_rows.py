@@ -36,12 +36,12 @@ _CODE = re.compile(r"[A-Z][a-z>]{1,3}[A-Z]")  # a relation called by a code: GaD
 
 
 class Rows:
-    """The rows of some tables under their mappings."""
+    """The rows of some tables, converted to entities and edges by their mappings."""
 
     def __init__(
         self, tables: Mapping[str, Table], mapping: Mapping[str, TableMapping], rejects: Rejects
     ) -> None:
-        """Find the id of every row. Raises UsageError if a mapping names what is not there."""
+        """Compute the id of every row. Raises UsageError if a mapping names missing columns."""
         self._tables = tables
         self._mapping = mapping
         self._rejects = rejects
@@ -55,22 +55,22 @@ class Rows:
         self._ids = {
             name: self._ids_of(table, mapping[name])
             for name, table in tables.items()
-            if _is_things(mapping[name])
+            if _has_entities(mapping[name])
         }
 
     def batches(self) -> Iterator[Batch]:
-        """Yield entities and edges of each table, then things that are values, then relations."""
+        """Yield entities and edges of each table, then entities that are values, then relations."""
         for name, table in self._tables.items():
             mapped = self._mapping[name]
             for start in range(0, len(table), _SLICE):
-                part = _Part(table, mapped, start, min(start + _SLICE, len(table)))
+                part = _TableSlice(table, mapped, start, min(start + _SLICE, len(table)))
                 if name in self._ids:
                     ids = self._ids[name][part.start : part.end]
                     yield from self._entities(part, ids)
                 if mapped.edge:
-                    yield from self._edges(part)
+                    yield from self._row_edges(part)
                 if name in self._ids:
-                    yield from self._links(part, ids)
+                    yield from self._link_edges(part, ids)
         for type_, columns in self._things.items():
             prefix, names = f"{type_}/", pc.unique(pa.chunked_array(columns, _TEXT))
             ids = pc.binary_join_element_wise(prefix, names, "")
@@ -102,7 +102,7 @@ class Rows:
     # -- ids --------------------------------------------------------------------------------
 
     def _ids_of(self, table: Table, mapped: TableMapping) -> pa.Array:
-        """Return the id of each row, null for one that is an edge, or is rejected."""
+        """Return the id of each row, null for a row that is an edge, or is rejected."""
         rows = pa.array(table.rows).cast(_TEXT)
         if not mapped.key:
             return pc.binary_join_element_wise(mapped.prefix, rows, "")
@@ -122,11 +122,11 @@ class Rows:
         keys = pc.if_else(pa.array(~again), keys, _NO_TEXT)
         return pc.binary_join_element_wise(mapped.prefix, keys, "")
 
-    def _target(self, to: str) -> tuple[pa.Array, pa.Array]:
-        """Return the values that a column may point to, and the id of each."""
+    def _target_ids(self, to: str) -> tuple[pa.Array, pa.Array]:
+        """Return the values that a column may reference, and the entity id of each."""
         if to not in self._targets:
             texts, ids = [], []
-            for name, column in _pointed(to, self._mapping):
+            for name, column in _referenced(to, self._mapping):
                 if name not in self._ids:  # rows that are added later point to stored ones
                     continue
                 row_ids = self._ids[name]
@@ -145,10 +145,10 @@ class Rows:
             )
         return self._targets[to]
 
-    def _pointed(
-        self, part: _Part, column: str, rows: IntArray, texts: pa.Array, kind: ColumnMapping
+    def _linked(
+        self, part: _TableSlice, column: str, rows: IntArray, texts: pa.Array, kind: ColumnMapping
     ) -> pa.Array:
-        """Return the id of what each text points to; name those that point to nothing."""
+        """Return the id of the entity that each cell references; note unresolved references."""
         if kind.thing:
             self._things.setdefault(kind.thing, []).append(pc.unique(texts))
             if kind.called in part.table.columns:
@@ -156,9 +156,9 @@ class Rows:
                 pairs = pa.table([texts, said], names=["thing", "name"]).drop_null()
                 self._labels.setdefault(kind.thing, []).append(pairs)
             return pc.binary_join_element_wise(f"{kind.thing}/", texts, "")
-        values, ids = self._target(kind.to)
+        values, ids = self._target_ids(kind.to)
         targets = ids.take(pc.index_in(texts, value_set=values))
-        for name, key in _pointed(kind.to, self._mapping):
+        for name, key in _referenced(kind.to, self._mapping):
             if name not in self._ids and "/".join(self._mapping[name].key) in (key, ""):
                 given = pc.binary_join_element_wise(self._mapping[name].prefix, texts, "")
                 targets = pc.coalesce(targets, given)
@@ -170,7 +170,8 @@ class Rows:
 
     # -- entities ---------------------------------------------------------------------------
 
-    def _entities(self, part: _Part, ids: pa.Array) -> Iterator[Batch]:
+    def _entities(self, part: _TableSlice, ids: pa.Array) -> Iterator[Batch]:
+        """Yield batches of the entities of a slice, with names, aliases, types and properties."""
         mapped = part.mapped
         keys = pc.utf8_slice_codeunits(ids, len(mapped.prefix))
         names = _name(part, mapped, keys)
@@ -196,8 +197,8 @@ class Rows:
         about = {name: column.filter(good) for name, column in about.items() if column is not None}
         yield replace(entity_batch(ids.filter(good), **about), walked=walked)
 
-    def _properties(self, part: _Part, shown: Set[str]) -> tuple[pa.Array, frozenset[str]]:
-        """Return the properties of rows as JSON, with where they stand, and which are walked.
+    def _properties(self, part: _TableSlice, shown: Set[str]) -> tuple[pa.Array, frozenset[str]]:
+        """Return rows' properties and their source positions as JSON, and which are walked.
 
         Those of the columns ``shown`` are not: they are in the id or the name.
         """
@@ -206,27 +207,28 @@ class Rows:
         for name, kind in part.columns():
             if not kind.property:
                 continue
-            column = columns[kind.property] = self._json(part, name, kind)
+            column = columns[kind.property] = self._json_column(part, name, kind)
             if name not in shown:
                 walked.add(kind.property)
                 if (pc.min(pc.utf8_length(column)).as_py() or LONG) < LONG:
                     self._relations.add(kind.property)
         return json_objects({**columns, **part.provenance()}, len(part)), frozenset(walked)
 
-    def _json(self, part: _Part, name: str, kind: ColumnMapping) -> pa.Array:
+    def _json_column(self, part: _TableSlice, name: str, kind: ColumnMapping) -> pa.Array:
+        """Return the cells of a column as JSON; cells of another type are rejected."""
         cells = part.cells(name)
         type_ = kind.type or "text"
         form = kind.form or (type_ in ("date", "datetime") and self._form(part.table, name)) or ""
         if not kind.split and not pa.types.is_list(cells.type):
             column, lost = as_json(cells, type_, kind.decimal, form)
             for row in np.flatnonzero(lost).tolist():
-                self._not_of_type(part, name, row, cells[row].as_py(), type_)
+                self._reject_cell(part, name, row, cells[row].as_py(), type_)
             return column
         rows, texts = members(cells, kind.split)
         values, lost = as_json(texts, type_, kind.decimal, form)
         owners = rows.to_numpy()
         for place in np.flatnonzero(lost).tolist():
-            self._not_of_type(part, name, int(owners[place]), texts[place].as_py(), type_)
+            self._reject_cell(part, name, int(owners[place]), texts[place].as_py(), type_)
         kept = values.is_valid()
         owners = owners[mask_of(kept)]
         starts = np.searchsorted(owners, np.arange(len(part) + 1)).astype(np.int32)
@@ -235,28 +237,29 @@ class Rows:
         return pc.if_else(pc.greater(pc.list_value_length(lists), 0), joined, _NO_TEXT)
 
     def _form(self, table: Table, name: str) -> str:
-        """Return the form of all dates of a column: the rows of one part may fit another, too."""
+        """Return the date format of a whole column, since a slice may fit several formats."""
         if (table.name, name) not in self._forms:
             cells = table.columns[name].combine_chunks()
             texts = pc.list_flatten(cells) if pa.types.is_list(cells.type) else cells
             self._forms[table.name, name] = date_form(pc.unique(texts))
         return self._forms[table.name, name]
 
-    def _not_of_type(self, part: _Part, name: str, row: int, text: str, type_: str) -> None:
+    def _reject_cell(self, part: _TableSlice, name: str, row: int, text: str, type_: str) -> None:
+        """Reject a cell that is not of its column's type."""
         self._reject(
             part.table, part.start + row, f"the {name} {text!r:.60} is not of type {type_}"
         )
 
     # -- edges ------------------------------------------------------------------------------
 
-    def _links(self, part: _Part, ids: pa.Array) -> Iterator[EdgeBatch]:
-        """Yield the edges of things to what their columns point to."""
+    def _link_edges(self, part: _TableSlice, ids: pa.Array) -> Iterator[EdgeBatch]:
+        """Yield the edges from entities to what their columns reference."""
         provenance = json_objects(part.provenance(), len(part))
         for name, kind in part.columns():
             if not kind.relation:
                 continue
             rows, texts = members(part.cells(name), kind.split)
-            tails = self._pointed(part, name, rows.to_numpy(), texts, kind)
+            tails = self._linked(part, name, rows.to_numpy(), texts, kind)
             heads = ids.take(rows)
             good = pc.and_(heads.is_valid(), tails.is_valid())
             if pc.any(good).as_py():
@@ -265,8 +268,8 @@ class Rows:
                 columns = [heads, relation, tails, provenance.take(rows)]
                 yield edge_batch(*(column.filter(good) for column in columns))
 
-    def _edges(self, part: _Part) -> Iterator[EdgeBatch]:
-        """Yield the edges that rows are."""
+    def _row_edges(self, part: _TableSlice) -> Iterator[EdgeBatch]:
+        """Yield the edges that rows of a table of edges are."""
         edge = part.mapped.edge
         if edge is None:
             return
@@ -276,7 +279,7 @@ class Rows:
             cells = part.cells(name)
             rows = np.flatnonzero(mask_of(cells.is_valid()))
             filled.append(mask_of(cells.is_valid()))
-            targets = self._pointed(part, name, rows, cells.drop_null(), part.mapped.columns[name])
+            targets = self._linked(part, name, rows, cells.drop_null(), part.mapped.columns[name])
             column = np.full(len(part), -1)
             column[rows] = np.arange(len(rows))
             ends.append(targets.take(pa.array(column, mask=column < 0)))
@@ -298,12 +301,15 @@ class Rows:
             yield replace(batch, walked=walked)
 
     def _reject(self, table: Table, row: int, reason: str) -> None:
+        """Reject a row."""
         shown = {name: column[row].as_py() for name, column in table.columns.items()}
         text = json.dumps(shown, ensure_ascii=False)
         self._rejects.add(table.source, int(table.rows[row]), reason, text)
 
 
-class _Part:
+class _TableSlice:
+    """Consecutive rows of a table, with the table's mapping."""
+
     def __init__(self, table: Table, mapped: TableMapping, start: int, end: int) -> None:
         self.table = table
         self.mapped = mapped
@@ -315,25 +321,27 @@ class _Part:
         return self.end - self.start
 
     def columns(self) -> Iterator[tuple[str, ColumnMapping]]:
+        """Yield (name, mapping) of the mapped columns."""
         for name, kind in self.mapped.columns.items():
             if name in self.table.columns and not kind.skip:
                 yield name, kind
 
     def cells(self, name: str) -> pa.Array:
+        """Return the cells of a column."""
         if name not in self._cells:
             column = self.table.columns[name].slice(self.start, len(self)).combine_chunks()
             self._cells[name] = column
         return self._cells[name]
 
     def provenance(self) -> dict[str, pa.Array]:
-        """Return where each row stands, as columns of JSON."""
+        """Return source and row number of each row as columns of JSON."""
         file = json.dumps(self.table.source, ensure_ascii=False)
         rows = pa.array(self.table.rows[self.start : self.end]).cast(_TEXT)
         return {"_file": pa.repeat(pa.scalar(file), len(self)), "_row": rows}
 
 
 def _check(name: str, tables: Mapping[str, Table], mapping: Mapping[str, TableMapping]) -> None:
-    """Raise UsageError if the mapping of a table does not say what its columns are."""
+    """Raise UsageError if a table's mapping is incomplete or contradicts its columns."""
     table = tables[name]
     if name not in mapping:
         raise UsageError(
@@ -372,44 +380,47 @@ def _check(name: str, tables: Mapping[str, Table], mapping: Mapping[str, TableMa
                 f"The mapping does not say how {name}.{column} is related to what it points to.",
                 'Give it relation = "…".',
             )
-        if kind.to and not _is_there(kind.to, tables, mapping):
+        if kind.to and not _resolves(kind.to, tables, mapping):
             raise UsageError(
                 f"The mapping says that {name}.{column} points to {kind.to}, which is not there.",
                 f"Name a table of things and its column: {', '.join(mapping)}.",
             )
 
 
-def _is_there(to: str, tables: Mapping[str, Table], mapping: Mapping[str, TableMapping]) -> bool:
+def _resolves(to: str, tables: Mapping[str, Table], mapping: Mapping[str, TableMapping]) -> bool:
+    """Return whether the column that ``to`` references exists."""
     return to.startswith("(") or any(
         name not in tables or column in tables[name].columns
-        for name, column in _pointed(to, mapping)
+        for name, column in _referenced(to, mapping)
     )
 
 
-def _is_things(mapped: TableMapping) -> bool:
+def _has_entities(mapped: TableMapping) -> bool:
+    """Return whether a table's rows are entities, perhaps besides edges."""
     return mapped.edge is None or bool(mapped.key)
 
 
-def _pointed(to: str, mapping: Mapping[str, TableMapping]) -> Iterator[tuple[str, str]]:
+def _referenced(to: str, mapping: Mapping[str, TableMapping]) -> Iterator[tuple[str, str]]:
     """Yield (table, column) that ``to`` names; no column for all keys of an id space."""
     if to.startswith("("):
         space = to.strip("()")
         for name, mapped in mapping.items():
-            if _is_things(mapped) and (mapped.space or "") == space:
+            if _has_entities(mapped) and (mapped.space or "") == space:
                 yield name, ""
         return
     name, _, column = to.rpartition(".")
-    if name in mapping and _is_things(mapping[name]):
+    if name in mapping and _has_entities(mapping[name]):
         yield name, column
 
 
 def _texts(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array of texts; lists are joined."""
     whole = column.combine_chunks()
     return pc.binary_join(whole, ARRAY) if pa.types.is_list(whole.type) else whole
 
 
-def _name(part: _Part, mapped: TableMapping, keys: pa.Array) -> pa.Array:
-    """Return what each row is called: by its columns, else by its type and key."""
+def _name(part: _TableSlice, mapped: TableMapping, keys: pa.Array) -> pa.Array:
+    """Return the name of each row: from its name columns, else its type and key."""
     type_ = spoken(mapped.type).capitalize()
     plain = pc.binary_join_element_wise(type_, keys, " ") if type_ else keys
     if not mapped.name:
@@ -423,8 +434,8 @@ def _name(part: _Part, mapped: TableMapping, keys: pa.Array) -> pa.Array:
     return pc.coalesce(pc.if_else(pc.equal(named, ""), _NO_TEXT, named), plain)
 
 
-def _types(part: _Part, mapped: TableMapping) -> pa.Array:
-    """Return the types of each row: the table's, and what its columns of types say."""
+def _types(part: _TableSlice, mapped: TableMapping) -> pa.Array:
+    """Return the types of each row: the table's type, and values of its type columns."""
     first = [mapped.type] if mapped.type else []
     if not mapped.types:
         return pa.array([first] * len(part), pa.list_(_TEXT))

@@ -37,7 +37,7 @@ _INDEX = ("USING fts", "USING rtree")  # virtual tables, which index what other 
 
 
 def read_sqlite(path: Path) -> Iterator[Table]:
-    """Yield the tables of an SQLite file. Raises DumpMalformedError."""
+    """Read the tables of an SQLite file. Raises DumpMalformedError."""
     for name, table in sqlite_tables(path):
         yield arrow_table(name, f"{path.name}, table {name}", table)
 
@@ -53,7 +53,7 @@ def sqlite_tables(path: Path) -> Iterator[tuple[str, pa.Table]]:
     budget = Budget(path.name)
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
-            database.text_factory = _decoded
+            database.text_factory = _decode
             database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_TEXT)
             database.set_progress_handler(lambda: budget.expired, _STEPS)
             database.execute("PRAGMA trusted_schema = OFF")
@@ -77,7 +77,8 @@ def sqlite_tables(path: Path) -> Iterator[tuple[str, pa.Table]]:
         ) from None
 
 
-def _decoded(raw: bytes) -> str:
+def _decode(raw: bytes) -> str:
+    """Decode text as UTF-8 or else Windows-1252."""
     try:
         return raw.decode()
     except UnicodeDecodeError:
@@ -87,26 +88,27 @@ def _decoded(raw: bytes) -> str:
 def _sqlite_table(
     database: sqlite3.Connection, name: str, budget: Budget, notes: Sequence[str]
 ) -> pa.Table:
-    key = _key(database, name)
+    """Read a table of an SQLite file, with its declared keys."""
+    key = _primary_key(database, name)
     listed = "SELECT * FROM pragma_foreign_key_list(?) ORDER BY id, seq"
     pointing: dict[int, list[Any]] = {}
     for row in database.execute(listed, (name,)).fetchall():
         pointing.setdefault(row[0], []).append(row)
     foreign = {}
     for rows in pointing.values():
-        to = [row[4] for row in rows] if rows[0][4] else _key(database, rows[0][2])
+        to = [row[4] for row in rows] if rows[0][4] else _primary_key(database, rows[0][2])
         foreign["/".join(row[3] for row in rows)] = (rows[0][2], "/".join(to))
     cursor = database.execute('SELECT * FROM "' + name.replace('"', '""') + '"')
     names = [row[0] for row in cursor.description]
     check_size(f"{budget.source}, table {name}", 1, len(names))
-    table = _fetched(names, iter(lambda: cursor.fetchmany(_ROWS), []), budget)
+    table = _fetch(names, iter(lambda: cursor.fetchmany(_ROWS), []), budget)
     return declared(table, key, foreign, f"{budget.source}, table {name}", notes)
 
 
-def _fetched(
+def _fetch(
     names: Sequence[str], parts: Iterator[Sequence[Sequence[Any]]], budget: Budget
 ) -> pa.Table:
-    """Return rows that come in parts as a table."""
+    """Build a table from fetched parts of rows, within the budget."""
     columns: dict[str, list[Any]] = {name: [] for name in names}
     for rows in parts:
         budget.spend(len(rows) * len(names))
@@ -115,7 +117,8 @@ def _fetched(
     return typed(columns)
 
 
-def _key(database: sqlite3.Connection, table: str) -> list[str]:
+def _primary_key(database: sqlite3.Connection, table: str) -> list[str]:
+    """Return the primary key columns of a table."""
     listed = "SELECT name FROM pragma_table_info(?) WHERE pk ORDER BY pk"
     return [name for (name,) in database.execute(listed, (table,))]
 
@@ -126,7 +129,7 @@ _ATTACHED = dict.fromkeys(("neo4j", "bolt"), "a Neo4j server") | dict.fromkeys(
 
 
 def read_database(url: str) -> dict[str, pa.Table]:
-    """Return the tables of a relational database by name, each with its declared keys.
+    """Read the tables of a relational database by name, each with its declared keys.
 
     ``url`` is one that SQLAlchemy opens; an SQLite file is read without SQLAlchemy. Raises
     DumpNotFoundError, DumpMalformedError, UsageError.
@@ -162,13 +165,14 @@ def read_database(url: str) -> dict[str, pa.Table]:
         ) from None
 
 
-def _parts(connection: Any) -> set[str]:
-    """Return the tables of PostgreSQL whose rows another table has: partitions, and heirs."""
+def _partitions(connection: Any) -> set[str]:
+    """Return PostgreSQL's tables whose rows a parent table repeats: partitions, child tables."""
     listed = "SELECT relname FROM pg_inherits JOIN pg_class ON pg_class.oid = inhrelid"
     return {name for (name,) in connection.exec_driver_sql(listed)}
 
 
 def _tables_by_url(sqlalchemy: Any, url: str) -> dict[str, pa.Table]:
+    """Read the tables of a database by SQLAlchemy."""
     parsed = sqlalchemy.engine.make_url(url)
     backend = parsed.get_backend_name()
     if backend in _FILES and (not parsed.database or not Path(parsed.database).is_file()):
@@ -182,7 +186,7 @@ def _tables_by_url(sqlalchemy: Any, url: str) -> dict[str, pa.Table]:
         budget = Budget(f"The database {parsed.database or backend}")
         inspector = sqlalchemy.inspect(engine)
         with engine.connect().execution_options(**options) as connection:
-            parts = _parts(connection) if backend == "postgresql" else set()
+            parts = _partitions(connection) if backend == "postgresql" else set()
             said = f"Not read again as tables of their own: {', '.join(sorted(parts))}."
             notes = [said] if parts else []
             for name in inspector.get_table_names():
@@ -200,7 +204,7 @@ def _tables_by_url(sqlalchemy: Any, url: str) -> dict[str, pa.Table]:
                 names = [column.name for column in found.columns]
                 check_size(f"The table {name}", 1, len(names))
                 streamed = sqlalchemy.select(found).execution_options(yield_per=_ROWS)
-                fetched = _fetched(names, connection.execute(streamed).partitions(), budget)
+                fetched = _fetch(names, connection.execute(streamed).partitions(), budget)
                 tables[name] = declared(fetched, key, foreign, f"table {name}", notes)
                 notes = []
     finally:

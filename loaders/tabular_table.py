@@ -36,12 +36,12 @@ _MOST_NAMED = 5  # columns that a note names
 
 @dataclass(slots=True)
 class Table:
-    """A table; ``rows``: the number of each row in ``source``.
+    """A table in memory; ``rows``: the number of each row in ``source``.
 
-    ``key``: columns that are declared as the primary key. ``foreign``: column -> (table, column)
-    that it is declared to point to; ``a/b`` are two columns together. ``broken``: number, reason
-    and text of each row that does not fit. ``left_out``: columns that are not read. ``notes``:
-    sentences for the user on how it was read.
+    ``key``: the declared primary key columns. ``foreign``: column -> (table, column) that it is
+    declared to reference; ``a/b`` are two columns together. ``broken``: number, reason and text of
+    each row that does not fit. ``left_out``: columns that are not read. ``notes``: sentences for
+    the user on how it was read.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Table:
         return len(self.rows)
 
     def compose(self, name: str) -> None:
-        """Add the column ``a/b`` made of two or more others, if they are there."""
+        """Add the column ``a/b``, made of two or more columns that exist."""
         parts = [self.columns.get(part) for part in name.split("/")]
         texts = [p.combine_chunks() for p in parts if p is not None and p.type == pa.string()]
         if name not in self.columns and len(texts) == len(parts) > 1:
@@ -69,7 +69,7 @@ class Table:
 
 @dataclass(slots=True)
 class Budget:
-    """What reading one input may still take. ``source``: its name, for the error."""
+    """The cells and the time that reading one input may still use. ``source``: for the error."""
 
     source: str
     seconds: float = MAX_SECONDS
@@ -77,7 +77,7 @@ class Budget:
     _started: float = field(default_factory=time.monotonic)
 
     def spend(self, cells: int) -> None:
-        """Count cells. Raises DumpMalformedError if there are too many, or the time is over."""
+        """Count cells read. Raises DumpMalformedError if they are too many, or time is over."""
         self.cells -= cells
         if self.cells < 0:
             raise DumpMalformedError(
@@ -91,12 +91,12 @@ class Budget:
 
     @property
     def expired(self) -> bool:
-        """Whether the time is over."""
+        """Whether the time limit has passed."""
         return time.monotonic() - self._started > self.seconds
 
 
 def check_tables(tables: int) -> None:
-    """Raise DumpMalformedError if there are more tables than are read at a time."""
+    """Raise DumpMalformedError if there are more tables than the limit."""
     if tables > MAX_TABLES:
         raise DumpMalformedError(
             f"There are more than {MAX_TABLES:,} tables, the most that are loaded at a time.",
@@ -105,7 +105,7 @@ def check_tables(tables: int) -> None:
 
 
 def check_size(source: str, rows: int, columns: int) -> None:
-    """Raise DumpMalformedError if a table claims to be larger than the bounds."""
+    """Raise DumpMalformedError if a table's declared size exceeds the limits."""
     if columns > MAX_COLUMNS:
         raise DumpMalformedError(
             f"{source} has {columns:,} columns, and a table may have {MAX_COLUMNS:,}.",
@@ -120,7 +120,7 @@ def check_size(source: str, rows: int, columns: int) -> None:
 
 
 def unique_names(header: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return a name for each column, no two the same, and a sentence for each that was changed.
+    """Return unique column names, and a sentence for each that was changed.
 
     >>> unique_names(["id", "", "id"])
     (['id', 'column 2', 'id 2'], ['column 2 has no name', '2 columns are called "id"'])
@@ -144,9 +144,9 @@ def unique_names(header: Iterable[str]) -> tuple[list[str], list[str]]:
 
 
 def arrow_table(name: str, source: str, table: pa.Table, rows: IntArray | None = None) -> Table:
-    """Return an Arrow table as a table; its metadata may declare keys (see :func:`declared`).
+    """Convert an Arrow table to a :class:`Table`; its metadata may declare keys (:func:`declared`).
 
-    A column without a value, or of values that are not read, is left out, and a note says so.
+    A column without values, or with unreadable ones, is left out, with a note.
     """
     check_size(source, *table.shape)
     try:
@@ -193,7 +193,7 @@ def arrow_table(name: str, source: str, table: pa.Table, rows: IntArray | None =
 
 
 def _drop_empty_rows(table: Table) -> None:
-    """Leave out the rows of which no cell has a value, and note how many they are."""
+    """Drop the rows in which no cell has a value, and note their number."""
     columns = table.columns.values()
     if not columns or not all(column.null_count for column in columns):
         return
@@ -211,13 +211,13 @@ def declared(
     source: str = "",
     notes: Iterable[str] = (),
 ) -> pa.Table:
-    """Return an Arrow table whose metadata declare its keys, its source, and notes on it."""
+    """Return an Arrow table with metadata that declare its keys, source, and notes."""
     about = {"key": list(key), "foreign": dict(foreign), "source": source, "notes": list(notes)}
     return table.replace_schema_metadata({_ABOUT: json.dumps(about).encode()})
 
 
 def typed(columns: Mapping[str, list[Any]]) -> pa.Table:
-    """Return lists of Python values as a table; a column of several types becomes text."""
+    """Build an Arrow table from lists of Python values; a column of mixed types becomes text."""
     arrays = {}
     for name, values in columns.items():
         try:
@@ -229,6 +229,7 @@ def typed(columns: Mapping[str, list[Any]]) -> pa.Table:
 
 
 def _text(value: object) -> str:
+    """Return a value as text, durations in ISO 8601."""
     if isinstance(value, timedelta):
         return f"PT{value.total_seconds():g}S"
     return str(value)

@@ -62,12 +62,12 @@ _DAY_MONTH = r"^(\d{1,2}[ -]\p{L}+\.?[ -]|\p{L}+\.? \d{1,2},? )\d{4}$"
 def as_cells(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
     """Return a column as trimmed strings, or as lists of them; None for bytes and embeddings.
 
-    A cell that says that nothing is known (``NULLS``, or ``NA`` where it is not a code) is null.
+    A cell that states a missing value (``NULLS``, or ``NA`` where it is not a code) is null.
     """
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
         stored = column.cast(kind.storage_type)
-        column = _uuids(stored) if kind.extension_name == "arrow.uuid" else stored
+        column = _uuid_texts(stored) if kind.extension_name == "arrow.uuid" else stored
         kind = column.type
     if pa.types.is_dictionary(kind):
         column = column.cast(kind.value_type)
@@ -77,12 +77,12 @@ def as_cells(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
         long = pc.max(pc.list_value_length(column)).as_py() or 0
         if pa.types.is_nested(member) or (long > _LONGEST and not pa.types.is_string(member)):
             return None
-        return _lists(column)
+        return _string_lists(column)
     if _is_bytes(kind):
-        return _decoded(column)
+        return _decoded_text(column)
     if pa.types.is_null(kind) or pa.types.is_nested(kind) or kind == pa.month_day_nano_interval():
         return None
-    texts = pc.utf8_trim_whitespace(_texts(column))
+    texts = pc.utf8_trim_whitespace(_as_strings(column))
     missing = pc.is_in(texts, value_set=pa.array(NULLS))
     if pc.any(pc.equal(texts, _NA)).as_py() and not _any(pc.unique(texts), _LIKE_NA):
         missing = pc.or_(missing, pc.equal(texts, _NA))
@@ -90,7 +90,7 @@ def as_cells(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
 
 
 def count_infinite(column: pa.ChunkedArray) -> int:
-    """Return how many numbers are infinite: :func:`as_cells` has none in their place."""
+    """Count the infinite numbers of a column, which :func:`as_cells` turns into nulls."""
     while _is_list(column.type):
         column = pc.list_flatten(column)
     if not pa.types.is_floating(column.type):
@@ -99,7 +99,7 @@ def count_infinite(column: pa.ChunkedArray) -> int:
 
 
 def why_left_out(column: pa.ChunkedArray) -> str:
-    """Return what is in a column that :func:`as_cells` does not read."""
+    """Return what a column that :func:`as_cells` rejects holds, as a phrase."""
     kind = column.type
     if pa.types.is_null(kind):
         return "no value"
@@ -110,17 +110,19 @@ def why_left_out(column: pa.ChunkedArray) -> str:
 
 
 def _is_bytes(kind: pa.DataType) -> bool:
+    """Return whether an Arrow type is binary."""
     tests = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
     return any(test(kind) for test in (*tests, pa.types.is_binary_view))
 
 
 def _is_list(kind: pa.DataType) -> bool:
+    """Return whether an Arrow type is a list."""
     tests = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
     return any(test(kind) for test in tests)
 
 
-def _texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return values as strings, in the forms in which people write them."""
+def _as_strings(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Convert values to strings in the forms in which people write them."""
     kind = column.type
     if pa.types.is_floating(kind):
         column = column.cast(pa.float32()) if pa.types.is_float16(kind) else column
@@ -128,7 +130,7 @@ def _texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
     elif pa.types.is_timestamp(kind):
         column = column.cast(pa.timestamp("us", kind.tz), safe=False)
         if kind.tz not in (None, "UTC"):
-            return _zoned(column, kind.tz)
+            return _zoned_times(column, kind.tz)
     elif pa.types.is_time64(kind):
         column = column.cast(pa.time64("us"), safe=False)
     elif pa.types.is_duration(kind):
@@ -138,8 +140,8 @@ def _texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(pa.string())
 
 
-def _zoned(column: pa.ChunkedArray, zone: str) -> pa.ChunkedArray:
-    """Return times by their clock, with its distance from UTC; in UTC if the zone is not known."""
+def _zoned_times(column: pa.ChunkedArray, zone: str) -> pa.ChunkedArray:
+    """Format times in a zone by its local clock with the offset; in UTC if the zone is unknown."""
     try:
         texts = pc.strftime(column, format="%Y-%m-%dT%H:%M:%S%z")
     except pa.ArrowInvalid:
@@ -147,12 +149,13 @@ def _zoned(column: pa.ChunkedArray, zone: str) -> pa.ChunkedArray:
     return pc.replace_substring_regex(texts, r"([+-]\d\d)(\d\d)$", r"\1:\2")
 
 
-def _lists(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _string_lists(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Convert a column of lists to lists of strings."""
     whole = column.cast(pa.list_(column.type.value_type))
     chunks = [
         pa.ListArray.from_arrays(
             chunk.offsets,
-            _texts(pa.chunked_array([chunk.values])).combine_chunks(),
+            _as_strings(pa.chunked_array([chunk.values])).combine_chunks(),
             mask=chunk.is_null(),
         )
         if not chunk.offset
@@ -162,8 +165,8 @@ def _lists(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array(chunks, pa.list_(pa.string()))
 
 
-def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
-    """Return bytes that are text, as some programs write it; None if they are not."""
+def _decoded_text(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    """Decode bytes that are UTF-8 text; None if they are not."""
     try:
         texts = column.cast(pa.binary()).cast(pa.string())
     except pa.ArrowInvalid:
@@ -176,18 +179,19 @@ def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
     return as_cells(texts)
 
 
-def _uuids(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _uuid_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Format 16-byte values as UUIDs."""
     texts = [None if value is None else str(UUID(bytes=value)) for value in column.to_pylist()]
     return pa.chunked_array([pa.array(texts, pa.string())])
 
 
 def is_blob(texts: pa.Array) -> bool:
-    """Return whether strings are bytes written as hexadecimal digits: a picture."""
+    """Return whether strings are hexadecimal dumps of bytes, such as pictures."""
     return len(texts) > 0 and pc.all(pc.match_substring_regex(texts, _BLOB)).as_py()
 
 
 def separator(texts: pa.Array) -> str:
-    """Return what separates the members of lists in a column's distinct cells, "" if nothing."""
+    """Return the separator of lists in a column's distinct cells, "" if there is none."""
     texts = pc.replace_substring_regex(texts, r"&#?\w+;", "&")  # "21 &amp; Over" is not a list
     for mark in SEPARATORS:
         held = texts.filter(pc.match_substring(texts, mark))
@@ -199,7 +203,7 @@ def separator(texts: pa.Array) -> str:
 
 
 def members(column: Cells, mark: str) -> tuple[pa.Array, pa.Array]:
-    """Return (row, text) of every value of a column, of the members of its lists if it has any."""
+    """Return (row, text) of every value of a column; ``mark`` splits cells, lists are expanded."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     lists = column
@@ -215,9 +219,9 @@ def members(column: Cells, mark: str) -> tuple[pa.Array, pa.Array]:
 
 
 def value_type(texts: pa.Array) -> ValueType:
-    """Return the type that all of a column's distinct values (none null) have.
+    """Return the common type of a column's distinct values (none null).
 
-    Words such as ``NA`` and ``unknown`` are missing values of a column of another type than text.
+    Words such as ``NA`` and ``unknown`` are missing values, except in a column of text.
     """
     known = texts.filter(pc.invert(_is_missing(texts)))
     kind = _type_of(known)
@@ -225,18 +229,19 @@ def value_type(texts: pa.Array) -> ValueType:
 
 
 def _type_of(texts: pa.Array) -> ValueType:
+    """Return the common type of distinct texts without missing values."""
     if not len(texts):
         return "text"
     first = texts[0].as_py()
     if _is_plain(texts):
         if all_match(texts, r"^[+-]?[0-9]+$"):  # beyond 64 bits no store holds them exactly
-            return "integer" if _casts(pc.utf8_ltrim(texts, "+"), pa.int64()) else "text"
-        if _casts(texts, pa.float64()):
+            return "integer" if _all_castable(pc.utf8_ltrim(texts, "+"), pa.int64()) else "text"
+        if _all_castable(texts, pa.float64()):
             return "float"
     elif _may_be_amount(first) and (amounts := amounts_of(texts)):
         plain = pa.array(amounts.numbers, pa.string())
         if _is_plain(plain):
-            return "integer" if _casts(plain, pa.int64()) else "float"
+            return "integer" if _all_castable(plain, pa.int64()) else "float"
     if len(texts) == 2 and set(pc.utf8_lower(texts).to_pylist()) in (
         set(pair) for pair in zip(TRUE[:4], FALSE[:4], strict=True)
     ):
@@ -246,7 +251,7 @@ def _type_of(texts: pa.Array) -> ValueType:
     if first[:1].isdigit() or first[:1] in "-P+" or first[-4:].isdigit() or ":" in first:
         if all_match(texts, _DAY_BEFORE) and _any(texts, "^-"):
             return "date"
-        if _iso(texts):
+        if _is_iso_date(texts):
             return "date" if all_match(texts, _DATE) else "datetime"
         if form := date_form(texts):
             midnight = ":" not in form or all_match(texts, r"\D0?0:00(:00)?$")
@@ -263,22 +268,24 @@ def _type_of(texts: pa.Array) -> ValueType:
 
 
 def _is_missing(texts: pa.Array) -> pa.Array:
+    """Return which texts state a missing value."""
     return pc.is_in(pc.utf8_lower(texts), value_set=pa.array(MISSING))
 
 
 def _is_plain(texts: pa.Array) -> bool:
-    """Return whether texts may be numbers as programs write them, and no code such as 1E5."""
+    """Return whether texts may be numbers in a program's notation, and no code such as 1E5."""
     if _any(texts, _NUMBER_LIKE) or not all_match(texts, r"^[-+.0-9Ee]+$"):
         return False
     return not _any(texts, r"^[0-9]+[Ee][0-9]+$") or _any(texts, r"\.|[Ee][-+]")
 
 
 def _may_be_amount(text: str) -> bool:
+    """Return whether a text has a digit and is short enough to be an amount."""
     return any(map(str.isdigit, text)) and len(text) <= _PIECE
 
 
 def amounts_of(texts: pa.Array) -> Amounts | None:
-    """Return what the values of a column are as amounts, None for plain numbers and other text."""
+    """Parse a column's values as amounts; None if they are plain numbers or other text."""
     texts = texts.filter(pc.invert(_is_missing(texts)))
     if not len(texts) or _is_plain(texts) or all_match(texts, r"\(.*\)$"):
         return None  # losses stand in parentheses, beside what is gained
@@ -286,17 +293,17 @@ def amounts_of(texts: pa.Array) -> Amounts | None:
 
 
 def date_form(texts: pa.Array) -> str:
-    """Return the one form, other than ISO 8601, in which all texts are dates or date-times.
+    """Return the only non-ISO format in which all texts are dates or date-times.
 
-    It is written as :func:`time.strptime` takes it; "" if there is none, or two.
+    It is in the notation of :func:`time.strptime`; "" if there is none, or more than one.
     """
     known = texts.filter(pc.invert(_is_missing(texts))).drop_null()
-    forms = [] if _iso(known) else _date_forms(known)
+    forms = [] if _is_iso_date(known) else _date_forms(known)
     return forms[0] if len(forms) == 1 else ""
 
 
 def why_no_date(texts: pa.Array) -> str:
-    """Return why texts are not read as the dates that they seem to be, "" if they seem none."""
+    """Return why texts that look like dates are not read as such, "" if they do not."""
     known = texts.filter(pc.invert(_is_missing(texts))).drop_null()
     first = known.slice(0, 1)
     if not (_has_short_years(first) or _date_forms(first)):
@@ -310,11 +317,13 @@ def why_no_date(texts: pa.Array) -> str:
 
 
 def _has_short_years(texts: pa.Array) -> bool:
+    """Return whether all texts are dates with years of two digits."""
     bare = pc.replace_substring_regex(texts, _CLOCK, "")
     return len(texts) > 0 and all_match(bare, _SHORT_YEAR)
 
 
 def _date_forms(texts: pa.Array) -> list[str]:
+    """Return all non-ISO formats in which every text is a date or date-time."""
     days, clocks = texts, [""]
     if len(texts) and all_match(texts, _CLOCK):
         days = pc.replace_substring_regex(texts, _CLOCK, "")
@@ -328,7 +337,7 @@ def _date_forms(texts: pa.Array) -> list[str]:
 
 
 def _days(texts: pa.Array, form: str) -> pa.Array:
-    """Return the days that texts of a form are, null for others; a month may be cut or not."""
+    """Parse texts as dates in a format, null for others; months may be abbreviated."""
     if form.endswith("%Y") and "%b" in form:
         fits = pc.match_substring_regex(texts, _DAY_MONTH)  # else May 2021 is the year 21
         texts = pc.if_else(fits, texts, pa.scalar(None, pa.string()))
@@ -340,17 +349,17 @@ def _days(texts: pa.Array, form: str) -> pa.Array:
 def as_json(
     texts: pa.Array, kind: ValueType, decimal: Mark = "", form: str = ""
 ) -> tuple[pa.Array, BoolArray]:
-    """Return strings as JSON of a type, null where there is none, and which do not have the type.
+    """Convert strings to JSON of a type (null if missing); also return which lack the type.
 
-    Dates, times and durations are ISO 8601. ``decimal``: the mark before decimals of amounts;
-    ``form``: that of dates in another form (see :func:`date_form`).
+    Dates, times and durations are ISO 8601. ``decimal``: the decimal mark of amounts; ``form``: the
+    format of non-ISO dates (see :func:`date_form`).
     """
     encoded = texts.dictionary_encode()
     values = encoded.dictionary
     if kind != "text":
         values = pc.if_else(_is_missing(values), pa.scalar(None, pa.string()), values)
     if kind in ("integer", "float"):
-        written = _numbers(values, kind, decimal)
+        written = _json_numbers(values, kind, decimal)
     else:
         written = _WRITE.get(kind, json_strings)(values)
     if form:
@@ -363,22 +372,25 @@ def as_json(
 
 
 def all_match(texts: pa.Array, pattern: str) -> bool:
-    """Return whether a pattern is found in each text, though there be none."""
+    """Return whether a pattern is found in every text; True if there are none."""
     return bool(pc.all(pc.match_substring_regex(texts, pattern)).as_py())
 
 
 def _any(texts: pa.Array, pattern: str) -> bool:
+    """Return whether a pattern is found in any text."""
     return bool(pc.any(pc.match_substring_regex(texts, pattern)).as_py())
 
 
-def _casts(texts: pa.Array, target: pa.DataType) -> bool:
+def _all_castable(texts: pa.Array, target: pa.DataType) -> bool:
+    """Return whether all texts can be cast to a type as finite values."""
     try:
         return bool(pc.all(pc.is_finite(pc.cast(texts, target))).as_py())
     except pa.ArrowInvalid:
         return False
 
 
-def _iso(texts: pa.Array) -> bool:
+def _is_iso_date(texts: pa.Array) -> bool:
+    """Return whether all texts are ISO 8601 dates or date-times."""
     for target in (_MILLIS, pa.timestamp("us", "UTC")):
         try:
             pc.cast(texts, target)
@@ -389,7 +401,7 @@ def _iso(texts: pa.Array) -> bool:
 
 
 def _cast(texts: pa.Array, target: pa.DataType) -> pa.Array:
-    """Return texts as a type, null where they are not of it."""
+    """Cast texts to a type, null where that fails."""
     try:
         return pc.cast(texts, target)
     except pa.ArrowInvalid:
@@ -399,7 +411,8 @@ def _cast(texts: pa.Array, target: pa.DataType) -> pa.Array:
         return pa.concat_arrays([_cast(texts[:half], target), _cast(texts[half:], target)])
 
 
-def _numbers(texts: pa.Array, kind: ValueType, decimal: Mark) -> pa.Array:
+def _json_numbers(texts: pa.Array, kind: ValueType, decimal: Mark) -> pa.Array:
+    """Convert texts to JSON numbers, null where they are none."""
     if decimal or not _is_plain(texts.drop_null()):
         plain = [
             None if text is None else _plain_number(text, decimal) for text in texts.to_pylist()
@@ -415,25 +428,29 @@ def _numbers(texts: pa.Array, kind: ValueType, decimal: Mark) -> pa.Array:
 
 
 def _plain_number(text: str, decimal: Mark) -> str:
+    """Return the plain number of an amount; other texts unchanged."""
     found = read_amounts([text], decimal)
     return found.numbers[0] if found else text
 
 
-def _booleans(texts: pa.Array) -> pa.Array:
+def _json_booleans(texts: pa.Array) -> pa.Array:
+    """Convert words such as yes and no to JSON booleans, null for others."""
     lower = pc.utf8_lower(texts)
     said = pc.is_in(lower, value_set=pa.array(TRUE))
     known = pc.or_(said, pc.is_in(lower, value_set=pa.array(FALSE)))
     return pc.if_else(known, pc.if_else(said, "true", "false"), pa.scalar(None, pa.string()))
 
 
-def _dates(texts: pa.Array) -> pa.Array:
+def _json_dates(texts: pa.Array) -> pa.Array:
+    """Convert texts to JSON strings of ISO dates, null where they are none."""
     if _any(texts.drop_null(), "^-"):  # before our era
-        return _matching(_DAY_BEFORE)(texts)
+        return _json_of_matching(_DAY_BEFORE)(texts)
     days = _cast(pc.utf8_slice_codeunits(texts, 0, 10), _MILLIS)
     return json_strings(pc.strftime(days, "%Y-%m-%d"))
 
 
-def _datetimes(texts: pa.Array) -> pa.Array:
+def _json_datetimes(texts: pa.Array) -> pa.Array:
+    """Convert texts to JSON strings of ISO date-times, null where they are none."""
     written = pc.replace_substring_regex(texts, r"^(\d{4}-\d{2}-\d{2}) ", r"\1T")
     written = pc.replace_substring_regex(written, r"(\.\d*?)0+(Z|[+-]\d|$)", r"\1\2")
     written = pc.replace_substring_regex(written, r"\.(Z|[+-]\d|$)", r"\1")
@@ -445,8 +462,8 @@ def _datetimes(texts: pa.Array) -> pa.Array:
     return json_strings(pc.if_else(good, written, pa.scalar(None, pa.string())))
 
 
-def _durations(texts: pa.Array) -> pa.Array:
-    """Return durations in ISO 8601: ``1h 30m`` is ``PT1H30M``."""
+def _json_durations(texts: pa.Array) -> pa.Array:
+    """Convert durations to ISO 8601 in JSON: ``1h 30m`` is ``PT1H30M``."""
     spoken = pc.match_substring_regex(texts, _HOURS)
     parts = texts
     for unit in ("[dD]", "[hH]", "[mM]", "[sS]"):
@@ -454,26 +471,30 @@ def _durations(texts: pa.Array) -> pa.Array:
     parts = pc.replace_substring_regex(pc.utf8_upper(parts), r"^(\d+D)?(.*)$", r"P\1T\2")
     iso = pc.utf8_rtrim(parts, "T")
     texts = pc.replace_substring_regex(texts, _CLOCKED, r"PT\1H\2M\3S")
-    return _matching(_DURATION)(pc.if_else(spoken, iso, texts))
+    return _json_of_matching(_DURATION)(pc.if_else(spoken, iso, texts))
 
 
-def _matching(pattern: str) -> Callable[[pa.Array], pa.Array]:
+def _json_of_matching(pattern: str) -> Callable[[pa.Array], pa.Array]:
+    """Return a function that converts texts matching a pattern to JSON strings, others to null."""
+
     def written(texts: pa.Array) -> pa.Array:
+        """Convert the texts that match the pattern to JSON strings, others to null."""
         fits = pc.match_substring_regex(texts, pattern)
         return json_strings(pc.if_else(fits, texts, pa.scalar(None, pa.string())))
 
     return written
 
 
-def _times(texts: pa.Array) -> pa.Array:
-    return _matching(_TIME)(pc.replace_substring_regex(texts, r"^(\d):", r"0\1:"))
+def _json_times(texts: pa.Array) -> pa.Array:
+    """Convert times of day to JSON strings, null where they are none."""
+    return _json_of_matching(_TIME)(pc.replace_substring_regex(texts, r"^(\d):", r"0\1:"))
 
 
 _WRITE: dict[str, Callable[[pa.Array], pa.Array]] = {
-    "boolean": _booleans,
-    "date": _dates,
-    "datetime": _datetimes,
-    "time": _times,
-    "duration": _durations,
-    "point": _matching(_POINT),
+    "boolean": _json_booleans,
+    "date": _json_dates,
+    "datetime": _json_datetimes,
+    "time": _json_times,
+    "duration": _json_durations,
+    "point": _json_of_matching(_POINT),
 }

@@ -82,7 +82,7 @@ Now this paragraph. Write only the lines.
 
 @dataclass(frozen=True, slots=True)
 class Triplet:
-    """A fact that a paragraph states; ``sentence`` counts from 0."""
+    """A fact that a paragraph states; ``sentence`` is the index of its sentence."""
 
     head: str
     relation: str
@@ -92,7 +92,7 @@ class Triplet:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A line of a reply that is not a triplet of its paragraph; ``line`` counts from 1."""
+    """A line of a reply that is not a valid triplet; ``line`` counts from 1."""
 
     line: int
     reason: str
@@ -101,7 +101,7 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """What a reply says. ``lines``: those that are not blank, each a triplet, rejected or "none".
+    """A parsed reply. ``lines``: the number of nonblank lines, each a triplet, rejected or "none".
 
     ``nothing``: the reply says that the paragraph states no fact.
     """
@@ -113,15 +113,15 @@ class Extraction:
 
 
 def prompt(title: str, sentences: Sequence[str]) -> str:
-    """Return what the model is asked about a paragraph."""
+    """Return the prompt for extracting triplets from a paragraph."""
     heading = f"Title: {title}\n" if title else ""
     return _TASK + heading + "\n".join(f"{at}. {text}" for at, text in enumerate(sentences, 1))
 
 
 def read_reply(text: str, title: str, sentences: Sequence[str], *, cut: bool = False) -> Extraction:
-    """Return the triplets that a reply states of a paragraph, and the lines that are malformed.
+    """Parse a model's reply into triplets of a paragraph, and malformed lines.
 
-    ``cut``: the reply ended because it was too long, so that its last line cannot be trusted.
+    ``cut``: the reply reached its token limit, so that its last line cannot be trusted.
     """
     # only line feeds end a line: other separators that Unicode knows may stand in a name
     lines = [
@@ -136,7 +136,7 @@ def read_reply(text: str, title: str, sentences: Sequence[str], *, cut: bool = F
     triplets: list[Triplet] = []
     rejected: list[Rejected] = []
     for place, (number, line) in enumerate(lines, 1):
-        triplet = CUT if cut and place == len(lines) else _triplet(line, words, len(sentences))
+        triplet = CUT if cut and place == len(lines) else _parse_line(line, words, len(sentences))
         if isinstance(triplet, str):
             rejected.append(Rejected(number, triplet, line))
         else:
@@ -144,8 +144,8 @@ def read_reply(text: str, title: str, sentences: Sequence[str], *, cut: bool = F
     return Extraction(tuple(triplets), tuple(rejected), len(lines), nothing=False)
 
 
-def _triplet(line: str, words: str, sentences: int) -> Triplet | str:
-    """Return the triplet of a line, or why it is malformed; ``words``: what the paragraph says."""
+def _parse_line(line: str, words: str, sentences: int) -> Triplet | str:
+    """Parse a line as a triplet, or return why it is malformed; ``words``: the paragraph's text."""
     parts = [" ".join(part.split()) for part in line.split("|")]
     if len(parts) != 4:
         return COLUMNS
@@ -181,19 +181,19 @@ _ROWS = 1_000
 
 
 class ExtractionReply(Protocol):
-    """What a model wrote, and how many tokens that took."""
+    """A model's reply, with its number of tokens."""
 
     @property
     def text(self) -> str:
-        """The reply."""
+        """The text of the reply."""
 
     @property
     def completion_tokens(self) -> int:
-        """Its tokens as the server counts them."""
+        """The number of tokens of the reply, as the server counts them."""
 
 
 class Complete(Protocol):
-    """Asks a model; :meth:`kgqa.models.general.GeneralLLM.complete` is one. Called by threads."""
+    """Calls a model, such as :meth:`kgqa.models.general.GeneralLLM.complete`; thread-safe."""
 
     def __call__(self, prompt: str, *, max_tokens: int) -> ExtractionReply:
         """Return the reply to ``prompt``. A KgqaError that it raises fails this call alone."""
@@ -226,17 +226,16 @@ class TextLoader:
         complete: Complete | None = None,
         model: str = "",
     ) -> None:
-        """Take options, and what asks the model; :meth:`read` needs it.
+        """Set the options, and the function that calls the model; :meth:`read` needs it.
 
-        ``model`` says which model and server that is: a load that was stopped goes on only with the
-        same.
+        ``model`` identifies model and server: a stopped load continues only with the same.
         """
         self.options = options or TextOptions()
         self.identity = f"{model}, prompt {PROMPT_VERSION}, paragraphs of {LONGEST}"
         self._complete = complete
 
     def count(self, sources: Sequence[Path]) -> int:
-        """Return how many paragraphs ``sources`` have, up to the limit. Raises as ``read``."""
+        """Count the paragraphs of ``sources``, up to the limit. Raises as ``read``."""
         total = count_paragraphs(files_of(sources)[0])
         return total if self.options.limit is None else min(total, self.options.limit)
 
@@ -269,7 +268,7 @@ class TextLoader:
         rows: list[tuple[str, str, str, str]] = []
         answered = failed = 0
         with progress.task("extracting triplets", total, "paragraphs") as task:
-            for paragraph, reply in self._replies(self._complete, paragraphs):
+            for paragraph, reply in self._ordered_replies(self._complete, paragraphs):
                 task.advance()
                 try:
                     triplets = self._triplets(paragraph, reply.result(), report, rejects)
@@ -296,17 +295,18 @@ class TextLoader:
             )
             yield relation_batch(graph.relations)
 
-    def _replies(
+    def _ordered_replies(
         self, complete: Complete, paragraphs: Iterable[Paragraph]
     ) -> Iterator[tuple[Paragraph, Future[ExtractionReply]]]:
-        """Yield each paragraph with its reply, in their order; calls run in daemon threads.
+        """Yield each paragraph with its reply, in order; calls run in daemon threads.
 
-        Those do not keep a program that is interrupted from ending.
+        Daemon threads do not keep an interrupted program from ending.
         """
         free = Semaphore(self.options.concurrency)
         waiting: deque[tuple[Paragraph, Future[ExtractionReply]]] = deque()
 
         def call(paragraph: Paragraph, reply: Future[ExtractionReply]) -> None:
+            """Call the model on a paragraph, and set its reply or its error."""
             try:
                 asked = prompt(paragraph.title, paragraph.sentences)
                 reply.set_result(complete(asked, max_tokens=self.options.reply_tokens))
@@ -326,7 +326,7 @@ class TextLoader:
     def _triplets(
         self, paragraph: Paragraph, reply: ExtractionReply, report: Report, rejects: Rejects
     ) -> tuple[Triplet, ...]:
-        """Return the triplets of a reply; count its lines, reject those that are malformed."""
+        """Return the triplets of a reply; count its lines, and reject the malformed ones."""
         cut = reply.completion_tokens >= self.options.reply_tokens
         extraction = read_reply(reply.text, paragraph.title, paragraph.sentences, cut=cut)
         report.lines += extraction.lines
@@ -340,7 +340,7 @@ class TextLoader:
 
 
 class _Names:
-    """The entities and relations met so far, with how often each spelling came."""
+    """The entities and relations found so far, with the counts of their spellings."""
 
     def __init__(self) -> None:
         self.entities: dict[str, Counter[str]] = {}
@@ -356,10 +356,12 @@ class _Names:
         return head, relation, tail, json.dumps(about, ensure_ascii=False)
 
     def _entity(self, name: str) -> str:
+        """Count a spelling of an entity's name; return the entity's id."""
         id_ = normalise(name)
         self.entities.setdefault(id_, Counter())[name] += 1
         return id_
 
 
 def _by_frequency(spellings: Counter[str]) -> list[str]:
+    """Return spellings, the most frequent first."""
     return sorted(spellings, key=lambda spelling: (-spellings[spelling], spelling))

@@ -40,7 +40,7 @@ _MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A malformed entry: why, and how it begins."""
+    """A malformed entry: the reason, and its first characters."""
 
     reason: str
     text: str = ""
@@ -48,7 +48,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A paragraph as a file has it. ``sentences`` is empty if the file does not split it."""
+    """A paragraph of a file. ``sentences`` is empty if the file does not split it."""
 
     text: str
     title: str = ""
@@ -71,7 +71,7 @@ def json_entries(path: Path) -> Iterator[tuple[int, Any]]:
             start = read.lstrip()
         is_list = start.startswith(b"[")
         file.seek(0)
-        for number, entry in _of_list(file, path) if is_list else _of_lines(file):
+        for number, entry in _entries_of_list(file, path) if is_list else _entries_of_lines(file):
             if isinstance(entry, dict | Fault):
                 yield number, entry
             else:
@@ -79,7 +79,7 @@ def json_entries(path: Path) -> Iterator[tuple[int, Any]]:
 
 
 def passages(entry: dict[str, Any]) -> list[Passage]:
-    """Return the paragraphs of an entry. Raises ValueError that says what is wrong with it."""
+    """Return the paragraphs of a JSON entry. Raises ValueError with the entry's fault."""
     if "context" in entry:
         return context(entry)
     text = entry.get("text")
@@ -94,7 +94,7 @@ def passages(entry: dict[str, Any]) -> list[Passage]:
 
 
 def context(entry: dict[str, Any]) -> list[Passage]:
-    """Return the paragraphs of a question's ``context``. Raises ValueError."""
+    """Return the paragraphs of a question's ``context``. Raises ValueError with its fault."""
     try:
         given = _CONTEXT.validate_python(entry.get("context"))
     except ValidationError as error:
@@ -109,7 +109,8 @@ def context(entry: dict[str, Any]) -> list[Passage]:
     return passages_of
 
 
-def _of_lines(file: IO[bytes]) -> Iterator[tuple[int, Any]]:
+def _entries_of_lines(file: IO[bytes]) -> Iterator[tuple[int, Any]]:
+    """Yield (line number, entry) of a file of JSON lines; a malformed line is a Fault."""
     for number, raw in enumerate(file, 1):
         line = raw.removeprefix(_MARK) if number == 1 else raw
         if not line.strip():
@@ -125,7 +126,8 @@ def _of_lines(file: IO[bytes]) -> Iterator[tuple[int, Any]]:
             yield number, Fault("no JSON: nested too deeply", shown)
 
 
-def _of_list(file: IO[bytes], path: Path) -> Iterator[tuple[int, Any]]:
+def _entries_of_list(file: IO[bytes], path: Path) -> Iterator[tuple[int, Any]]:
+    """Yield (position, entry) of a file that is one JSON list. Raises DumpMalformedError."""
     damaged = "The file is damaged or cut short; fetch it again."
     try:
         entries = json.loads(file.read().decode("utf-8-sig"))
@@ -170,7 +172,7 @@ _ABBREVIATIONS = frozenset((
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """A paragraph to extract triplets from; ``sentences`` has one entry at least."""
+    """A paragraph to extract triplets from, with at least one sentence."""
 
     id: str
     title: str
@@ -178,10 +180,10 @@ class Paragraph:
 
 
 def files_of(sources: Sequence[Path]) -> tuple[list[tuple[Path, str]], list[Path]]:
-    """Return the files with the name that paragraphs are called after, and those left out.
+    """Return (file, name for its paragraphs' ids) pairs, and the files left out.
 
-    Names are without folders as far as that tells them apart. Files that are named are read
-    whatever their ending; in a folder those of other endings are left out, and hidden ones.
+    Names are without folders where that keeps them distinct. Files that are named explicitly are
+    read whatever their ending; in a folder those of other endings are left out, and hidden ones.
     Raises DumpNotFoundError, and UsageError for standard input.
     """
     files: list[tuple[Path, str]] = []
@@ -219,7 +221,7 @@ def files_of(sources: Sequence[Path]) -> tuple[list[tuple[Path, str]], list[Path
 def paragraphs_of(
     files: Sequence[tuple[Path, str]], dropped: Counter[str], rejects: Rejects
 ) -> Iterator[Paragraph]:
-    """Yield the paragraphs of files, each text under its title once.
+    """Yield the paragraphs of files; a repeated text under the same title only once.
 
     Malformed entries of JSON files go to ``rejects``; what is left out is counted in ``dropped``.
     Raises DumpNotFoundError, DumpMalformedError.
@@ -228,13 +230,13 @@ def paragraphs_of(
     ids: set[str] = set()
     for path, name in files:
         if _is_json(path):
-            passages_of = _json(path, name, rejects)
+            passages_of = _json_paragraphs(path, name, rejects)
         else:
-            passages_of = _text(path, name, dropped, rejects)
+            passages_of = _text_paragraphs(path, name, dropped, rejects)
         for place, passage in passages_of:
             given = passage.sentences or sentences_of(_CONTROL.sub(" ", passage.text))
-            sentences = tuple(s for sentence in given if (s := _line(sentence)))
-            title, id_ = _line(passage.title), _line(passage.id) or f"{name}#{place}"
+            sentences = tuple(s for sentence in given if (s := _one_line(sentence)))
+            title, id_ = _one_line(passage.title), _one_line(passage.id) or f"{name}#{place}"
             if not sentences:
                 continue
             if not is_storable("".join((title, id_, *sentences))):
@@ -254,20 +256,23 @@ def paragraphs_of(
 
 
 def count_paragraphs(files: Sequence[tuple[Path, str]]) -> int:
-    """Return how many paragraphs :func:`paragraphs_of` gives; nothing is counted or rejected."""
+    """Count the paragraphs that :func:`paragraphs_of` yields, without reporting anything."""
     with closing(Rejects(Path(os.devnull), Report())) as rejects:
         return sum(1 for _ in paragraphs_of(files, Counter(), rejects))
 
 
 def _is_json(path: Path) -> bool:
+    """Return whether a file's ending is one of JSON files."""
     return path.suffix.lower() in _JSONS
 
 
 def _is_text(path: Path) -> bool:
+    """Return whether a file's ending is one of text files."""
     return ending_of(path) in _TEXTS
 
 
-def _json(path: Path, name: str, rejects: Rejects) -> Iterator[tuple[str, Passage]]:
+def _json_paragraphs(path: Path, name: str, rejects: Rejects) -> Iterator[tuple[str, Passage]]:
+    """Yield (number, paragraph) of a JSON file's entries; malformed entries are rejected."""
     for number, entry in json_entries(path):
         if isinstance(entry, Fault):
             rejects.add(name, number, entry.reason, entry.text)
@@ -281,24 +286,25 @@ def _json(path: Path, name: str, rejects: Rejects) -> Iterator[tuple[str, Passag
             yield f"{number}.{place}" if len(entry_passages) > 1 else str(number), passage
 
 
-def _text(
+def _text_paragraphs(
     path: Path, name: str, dropped: Counter[str], rejects: Rejects
 ) -> Iterator[tuple[str, Passage]]:
+    """Yield (number, paragraph) of a text or Markdown file."""
     title, number = "", 0
     markdown = ending_of(path) in (".md", ".markdown")
     for block in _blocks(path, name, markdown, dropped, rejects):
         heading = _HEADING.fullmatch(block) if markdown else None
         if heading:
-            title = _plain(heading[1])
+            title = _without_markdown(heading[1])
             continue
         number += 1
-        yield str(number), Passage(_plain(block) if markdown else block, title)
+        yield str(number), Passage(_without_markdown(block) if markdown else block, title)
 
 
 def _blocks(
     path: Path, name: str, markdown: bool, dropped: Counter[str], rejects: Rejects
 ) -> Iterator[str]:
-    """Yield the lines between blank lines; in Markdown headings alone, code blocks not."""
+    """Yield the texts between blank lines; Markdown headings separately, code blocks dropped."""
     held: list[str] = []
     fence = ""
     for number, raw in enumerate(_lines(path, rejects), 1):
@@ -329,6 +335,7 @@ def _blocks(
 
 
 def _lines(path: Path, rejects: Rejects) -> Iterator[bytes]:
+    """Yield the lines of a text file. Raises DumpMalformedError if it is not text."""
     if ending_of(path) in _JSONS:
         raise DumpMalformedError(f"{path} is a compressed JSON file.", "Unpack it first.")
     for block in read_blocks([path], Report(), rejects, Silent()):
@@ -339,14 +346,15 @@ def _lines(path: Path, rejects: Rejects) -> Iterator[bytes]:
         yield from data.split(b"\n")[:-1]
 
 
-def _line(text: str) -> str:
+def _one_line(text: str) -> str:
+    """Replace control characters and runs of white space by single spaces."""
     return " ".join(_CONTROL.sub(" ", text).split())
 
 
-def _plain(text: str) -> str:
-    """Return Markdown without its marks.
+def _without_markdown(text: str) -> str:
+    """Remove the markup of Markdown.
 
-    >>> _plain("> The **Grey Heron** is a [ship](https://x.org).")
+    >>> _without_markdown("> The **Grey Heron** is a [ship](https://x.org).")
     'The Grey Heron is a ship.'
     """
     text = _LEAD.sub("", text)
@@ -355,7 +363,7 @@ def _plain(text: str) -> str:
 
 
 def sentences_of(text: str) -> list[str]:
-    """Return the sentences of a text, their white space made single spaces.
+    """Split a text into sentences, with white space collapsed.
 
     >>> sentences_of("Dr. Moll met J. R. Ek in 1901. They sailed!  Where to?")
     ['Dr. Moll met J. R. Ek in 1901.', 'They sailed!', 'Where to?']
@@ -364,7 +372,7 @@ def sentences_of(text: str) -> list[str]:
     sentences, start = [], 0
     for match in _END.finditer(text):
         end = match.end()
-        if end >= len(text) or _goes_on(text[start : match.end()].rstrip(), text[end]):
+        if end >= len(text) or _continues(text[start : match.end()].rstrip(), text[end]):
             continue
         sentences.append(text[start:end].strip())
         start = end
@@ -373,7 +381,7 @@ def sentences_of(text: str) -> list[str]:
 
 
 def in_parts(sentences: Sequence[str], most: int) -> Iterator[tuple[str, ...]]:
-    """Yield sentences in parts of at most ``most`` characters, a longer one alone in its part."""
+    """Group sentences into parts of at most ``most`` characters; a longer one is a part alone."""
     part: list[str] = []
     size = 0
     for sentence in sentences:
@@ -386,7 +394,7 @@ def in_parts(sentences: Sequence[str], most: int) -> Iterator[tuple[str, ...]]:
         yield tuple(part)
 
 
-def _goes_on(before: str, after: str) -> bool:
+def _continues(before: str, after: str) -> bool:
     """Return whether a full stop ends no sentence: an abbreviation, an initial, a small letter."""
     if not before.endswith("."):
         return False

@@ -135,7 +135,7 @@ class TriplesLoader:
     where = "your own files: kgqa ingest triples FILE…"
 
     def __init__(self, options: TriplesOptions | None = None) -> None:
-        """Take the options. Raises UsageError if the columns lack a part of a triple."""
+        """Set the options. Raises UsageError if the columns lack a part of a triple."""
         self.options = options or TriplesOptions()
         if self.options.columns:
             Columns(self.options.columns.split(","))
@@ -148,7 +148,7 @@ class TriplesLoader:
 
         Raises DumpNotFoundError, DumpMalformedError, and UsageError if an option does not fit.
         """
-        files, options = _openke(_found(sources), self.options, progress)
+        files, options = _openke_layout(_data_files(sources), self.options, progress)
         if options.form is None and options.delimiter is None:
             graphs, files = parted(files, "a file of triples", (N_TRIPLES, PARQUET))
             yield from read_graphs(graphs, report, rejects, progress)
@@ -160,12 +160,12 @@ class TriplesLoader:
             yield NameBatch(rows.rename_columns(["id", "text", "rank"]))
         for rows in pairs(options.types, "types"):
             yield TypeBatch(pa.RecordBatch.from_arrays(rows.columns[:2], names=["id", "type"]))
-        relation_names = _last_of(pairs(options.relation_names, "relation names"))
+        relation_names = _last_texts(pairs(options.relation_names, "relation names"))
         relations: dict[str, None] = {}
         is_anything = False
         layouts: list[Layout] = []  # of the first file whose columns no header names
         for source in files:
-            for part in self._parts(source, options, layouts, report, rejects, progress):
+            for part in self._read_source(source, options, layouts, report, rejects, progress):
                 part.record(report, rejects)
                 is_anything |= bool(part.edges or part.typed or part.labels)
                 for edges in (*part.edges, *part.typed):
@@ -188,7 +188,7 @@ class TriplesLoader:
             raise nothing_read("a triple", files, report, hint)
         yield relation_batch({id_: n for id_, n in relation_names.items() if id_ in relations})
 
-    def _parts(
+    def _read_source(
         self,
         source: Path,
         options: TriplesOptions,
@@ -197,6 +197,7 @@ class TriplesLoader:
         rejects: Rejects,
         progress: Progress,
     ) -> Iterator[TriplesPart]:
+        """Read one source as parts, by the parser of its format."""
         form = options.form or _ENDINGS.get(ending_of(source))
         if form == "parquet":
             return read_parquet(source, report, progress, options.columns)
@@ -204,7 +205,7 @@ class TriplesLoader:
         blocks = read_blocks([source], report, rejects, progress, guess=True)
         if form is None:
             opening, blocks = opened(blocks)
-            form = _form_in(opening) if opening else "delimited"
+            form = _form_of(opening) if opening else "delimited"
         if form == "ntriples":
             scope = "" if before == 0 else f"{source.name}/"  # of another file's blank nodes
             work = partial(read_ntriples, language=options.language, rank=before, scope=scope)
@@ -235,12 +236,13 @@ class TriplesLoader:
         return mapped(partial(read_lines, layout=layout), blocks)
 
 
-def _openke(
+def _openke_layout(
     files: list[Path], options: TriplesOptions, progress: Progress
 ) -> tuple[list[Path], TriplesOptions]:
-    """Return files and options as OpenKE's names of files have them.
+    """Adapt files and options to OpenKE's layout, recognised by its file names.
 
-    Triples are numbers there, head, tail and relation, and their names stand in two files beside.
+    Triples are numbers there, in the order head, tail, relation; their names are in two other
+    files.
     """
     triples = [file for file in files if _OPENKE.fullmatch(file.name)]
     if not triples or options.columns or options.form:
@@ -258,18 +260,20 @@ def _openke(
     return triples, options.model_copy(update=given)
 
 
-def _found(sources: Sequence[Path]) -> list[Path]:
-    """Return the files; of a folder not those that mark it as whole (``_SUCCESS``)."""
+def _data_files(sources: Sequence[Path]) -> list[Path]:
+    """Return the files of the sources, without markers such as a folder's ``_SUCCESS``."""
     files = find_sources(sources, "triples")
     return [file for file in files if file in sources or file.name[0] != "_"] or files
 
 
-def _last_of(batches: Iterator[pa.RecordBatch]) -> dict[str, str]:
+def _last_texts(batches: Iterator[pa.RecordBatch]) -> dict[str, str]:
+    """Return the text of each id; the last line of an id wins."""
     rows = [row for batch in batches for row in batch.to_pylist()]
     return {row["id"]: row["text"] for row in sorted(rows, key=lambda row: row["line"])}
 
 
-def _form_in(block: Block) -> str:
+def _form_of(block: Block) -> str:
+    """Detect the format of a block by its first lines: ntriples, jsonl or delimited."""
     for line in first_lines(block, _OPENING):
         line = line.strip()
         if is_blank(line):
@@ -287,10 +291,10 @@ def _form_in(block: Block) -> str:
 
 
 class MediatorRule:
-    """Which ids are a mediator's if they have no name: by a pattern, or by a file of ids."""
+    """Tells which nameless ids are mediators: by a pattern, or by a file of ids."""
 
     def __init__(self, mediators: str | Path | None) -> None:
-        """Take the option. Raises UsageError where it is neither, DumpNotFoundError."""
+        """Compile the option. Raises UsageError if it is neither, DumpNotFoundError."""
         self.any = mediators is not None
         self._ids: pa.Array | None = None
         self._pattern: re.Pattern[str] | None = None
@@ -312,7 +316,7 @@ class MediatorRule:
             ) from None
 
     def match(self, ids: pa.Array) -> BoolArray:
-        """Return which ids (strings) the rule names."""
+        """Return which ids (strings) match the rule."""
         if self._ids is not None:
             return mask_of(pc.is_in(ids, value_set=self._ids))
         if self._start is not None:

@@ -47,8 +47,8 @@ _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 
 
 @dataclass(slots=True)
-class _Table:
-    """The lines of a block that have the same keys."""
+class _SameKeys:
+    """The JSON objects of a block that have the same keys, as a table."""
 
     order: Columns | str  # or why they are not triples
     numbers: list[int] = field(default_factory=list)
@@ -56,23 +56,25 @@ class _Table:
     cells: list[Any] = field(default_factory=list)  # of all lines: row after row
 
     def add_to(self, part: TriplesPart) -> None:
+        """Add the rows to a part."""
         assert isinstance(self.order, Columns)
         part.add_table(
             self.order, self._column, np.array(self.numbers), lambda row: self.lines[row].decode()
         )
 
     def _column(self, place: int, as_json: bool) -> Read:
+        """Return a column as texts or as JSON, with its faults."""
         assert isinstance(self.order, Columns)
         cells = self.cells[place :: self.order.count]
         return members_of(cells) if as_json else texts_of(cells)
 
 
 def read_json(block: Block, columns: str | None = None) -> TriplesPart:
-    """Return what the lines of a block hold; ``columns``: what the values of an array are."""
+    """Parse the JSON lines of a block; ``columns``: the names of the values of an array."""
     part = TriplesPart(block.source)
     array = Columns(columns.split(",") if columns else PARTS)
     careful = b"0" * 19 in bytes(block.data).translate(_DIGITS)
-    tables: dict[Keys, _Table] = {None: _Table(array)}
+    tables: dict[Keys, _SameKeys] = {None: _SameKeys(array)}
     for number, raw in lines_at(block, np.flatnonzero(part.decodable(block))):
         try:
             value = json.loads(raw) if careful and _LONG_NUMBER.search(raw) else json_value(raw)
@@ -89,7 +91,7 @@ def read_json(block: Block, columns: str | None = None) -> TriplesPart:
             continue
         table = tables.get(keys)
         if table is None:
-            table = tables[keys] = _Table(_order_of(keys or ()))
+            table = tables[keys] = _SameKeys(_columns_of(keys or ()))
         if isinstance(table.order, str):
             part.reject(number, table.order, raw.decode())
         elif len(values) != table.order.count:
@@ -106,8 +108,8 @@ def read_json(block: Block, columns: str | None = None) -> TriplesPart:
     return part
 
 
-def _order_of(keys: tuple[str, ...]) -> Columns | str:
-    """Return where an object's parts stand, or why it is not a triple."""
+def _columns_of(keys: tuple[str, ...]) -> Columns | str:
+    """Return the columns for objects with these keys, or why they are not triples."""
     if not is_header(keys):
         return "object without head, relation and tail"
     return Columns(keys) if all(map(is_writable, keys)) else HALF
@@ -120,7 +122,7 @@ _DAMAGE = (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError)
 def read_parquet(
     source: Path, report: Report, progress: Progress, columns: str | None = None
 ) -> Iterator[TriplesPart]:
-    """Yield what some ten thousand rows each of a Parquet file hold.
+    """Yield parts of some ten thousand rows each of a Parquet file.
 
     ``columns`` renames its columns, in their order. ``report.lines`` counts the rows. Raises
     DumpMalformedError if the file is damaged or not Parquet, UsageError if the columns do not fit.
@@ -145,12 +147,13 @@ def read_parquet(
             )
 
         def read(numbered: tuple[int, pa.RecordBatch]) -> tuple[TriplesPart, int]:
+            """Convert one numbered batch; also return its number of rows."""
             first, batch = numbered
             return _read(source.name, batch, first, order), len(batch)
 
         number = 0
         try:
-            for part, rows in mapped(read, _numbered(file.iter_batches(_BATCH_ROWS))):
+            for part, rows in mapped(read, _with_first_row(file.iter_batches(_BATCH_ROWS))):
                 yield part
                 number += rows
                 report.lines += rows
@@ -162,7 +165,8 @@ def read_parquet(
             ) from None
 
 
-def _numbered(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+def _with_first_row(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield batches with the number of their first row, from 1."""
     number = 1
     for batch in batches:
         yield number, batch
@@ -170,21 +174,22 @@ def _numbered(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.Recor
 
 
 def _read(source: str, batch: pa.RecordBatch, first: int, order: Columns) -> TriplesPart:
+    """Convert a batch of rows to a part; ``first``: the number of its first row."""
     part = TriplesPart(source)
-    columns = [_checked(column) for column in batch.columns]
+    columns = [_check_utf8(column) for column in batch.columns]
     part.add_table(
         order,
-        lambda place, as_json: (_members if as_json else _texts)(columns[place][0]),
+        lambda place, as_json: (_json_cells if as_json else _text_cells)(columns[place][0]),
         first + np.arange(len(batch)),
-        lambda row: _shown(batch, row),
+        lambda row: _row_text(batch, row),
         {row: reason for _, wrong in columns for row, reason in wrong.items()},
     )
     part.find_ends()
     return part
 
 
-def _checked(column: pa.Array) -> Read:
-    """Return a column with plain strings, once they are known to be UTF-8: no one has checked."""
+def _check_utf8(column: pa.Array) -> Read:
+    """Return a column with plain strings, and faults of cells that are not UTF-8."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if not _is_text(column.type):
@@ -196,12 +201,13 @@ def _checked(column: pa.Array) -> Read:
 
 
 def _is_text(kind: pa.DataType) -> bool:
+    """Return whether an Arrow type is one of strings."""
     kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
     return any(is_kind(kind) for is_kind in kinds)
 
 
-def _texts(column: pa.Array) -> Read:
-    """Return a column of ids or names; what is missing is the empty text."""
+def _text_cells(column: pa.Array) -> Read:
+    """Return a column as ids or names, with faults; a missing cell is the empty text."""
     if _is_text(column.type):
         return column, {}
     if pa.types.is_integer(column.type):
@@ -209,8 +215,8 @@ def _texts(column: pa.Array) -> Read:
     return texts_of(column.to_pylist())
 
 
-def _members(column: pa.Array) -> Read:
-    """Return a column as JSON, null for what is missing."""
+def _json_cells(column: pa.Array) -> Read:
+    """Return a column as JSON, with faults; null for a missing cell."""
     if _is_text(column.type):
         return json_strings(column), {}
     if pa.types.is_integer(column.type):
@@ -221,8 +227,8 @@ def _members(column: pa.Array) -> Read:
     return members_of(column.to_pylist())
 
 
-def _shown(batch: pa.RecordBatch, row: int) -> str:
-    """Return a row as Python writes a tuple of its cells."""
+def _row_text(batch: pa.RecordBatch, row: int) -> str:
+    """Format a row as Python writes a tuple, for a reject."""
     cells: list[Any] = []
     for column in batch.slice(row, 1).columns:
         if pa.types.is_dictionary(column.type):

@@ -44,10 +44,10 @@ _TEXTS = {
 
 @dataclass(frozen=True, slots=True)
 class _Pairs:
-    """How a file of pairs is written: what parts its fields, and where id and text stand.
+    """How a file of pairs is written: its delimiter, and which fields are id and text.
 
-    ``skipped``: number and reason of a malformed first line. ``text_first``: whether a text
-    and, after any blanks, a number stand in a line.
+    ``skipped``: number and reason of a malformed first line. ``text_first``: each line is a text,
+    blanks, and a number.
     """
 
     what: str
@@ -60,10 +60,10 @@ class _Pairs:
 def read_pairs(
     path: Path | None, what: str, report: Report, rejects: Rejects, progress: Progress
 ) -> Iterator[pa.RecordBatch]:
-    """Yield batches of ``PAIR`` of a file's lines; nothing if it does not exist.
+    """Yield batches of ``PAIR`` from a file's lines; nothing if it does not exist.
 
-    A header says which columns are read; without one, the id stands first. Raises
-    DumpNotFoundError, DumpMalformedError where no line has the form, UsageError for a folder.
+    A header says which columns are read; without one, the id comes first. Raises DumpNotFoundError,
+    DumpMalformedError if no line has the form, UsageError for a folder.
     """
     if path is None:
         return
@@ -71,7 +71,7 @@ def read_pairs(
         raise UsageError(f"{path} is a folder, not a file of {what}.", f"Name the file of {what}.")
     blocks = read_blocks([path], report, rejects, progress, guess=True)
     opening, blocks = opened(blocks)
-    form = _form(opening, what) if opening else _Pairs(what)
+    form = _detect_form(opening, what) if opening else _Pairs(what)
     if form.delimiter in QUOTED:
         records = quoted_records(blocks, form.delimiter)
         parts: Iterator[tuple[TriplesPart, pa.RecordBatch]] = (
@@ -90,8 +90,8 @@ def read_pairs(
         )
 
 
-def _form(block: Block, what: str) -> _Pairs:
-    """Return how a file of pairs that begins with a block is written."""
+def _detect_form(block: Block, what: str) -> _Pairs:
+    """Detect how a file of pairs is written, from its first block."""
     lines = enumerate(first_lines(block, _SAMPLE), block.first)
     filled = [(number, line) for number, line in lines if line.strip()]
     if len(filled) > 1 and is_count(filled[0][1]):
@@ -102,13 +102,13 @@ def _form(block: Block, what: str) -> _Pairs:
     if not any("\t" in line for line in texts):
         delimiter = next((d for d in QUOTED if texts and all(d in line for line in texts)), "\t")
     header = [name.strip() for name in split_record(texts[0] if texts else "", delimiter)]
-    if places := _places(header, what):
+    if places := _pair_columns(header, what):
         return _Pairs(what, delimiter, places, (filled[0][0], HEADER))
     return _Pairs(what, delimiter)
 
 
-def _places(header: Sequence[str], what: str) -> tuple[int, int] | None:
-    """Return where the id and the text stand in rows under a header, None if it is none."""
+def _pair_columns(header: Sequence[str], what: str) -> tuple[int, int] | None:
+    """Return the indices of id and text under a header, None if it is not a header."""
     header = [re.sub(r"[_.:-]+|(?<=[a-z])(?=[A-Z])", " ", name).strip() for name in header]
     named = _TEXTS.get(what, _TEXTS[""])
     ids = [at for at, name in enumerate(header) if _IDS.fullmatch(name)]
@@ -117,7 +117,7 @@ def _places(header: Sequence[str], what: str) -> tuple[int, int] | None:
 
 
 def _read(block: Block, form: _Pairs) -> tuple[TriplesPart, pa.RecordBatch]:
-    """Return what became of the lines of a block, and rows of ``PAIR``."""
+    """Parse the lines of a block; return their outcome, and rows of ``PAIR``."""
     part = TriplesPart(block.source)
     wanted = part.decodable(block)
     number, reason = form.skipped
@@ -153,7 +153,7 @@ def _read(block: Block, form: _Pairs) -> tuple[TriplesPart, pa.RecordBatch]:
 def _read_records(
     source: str, records: Sequence[Record], form: _Pairs
 ) -> tuple[TriplesPart, pa.RecordBatch]:
-    """Return what became of records whose fields may stand in quotes, and rows of ``PAIR``."""
+    """Convert records with quoted fields; return their outcome, and rows of ``PAIR``."""
     part, rows = TriplesPart(source), []
     for number, text, fields in records:
         if (number, HEADER) == form.skipped:

@@ -59,8 +59,8 @@ _HINT = (
 
 
 def places(names: Sequence[str]) -> tuple[int, int, int] | None:
-    """Return the places of head, relation and tail, None if one is missing or ambiguous."""
-    by_part = _found(names)
+    """Return the indices of head, relation and tail, None if one is missing or ambiguous."""
+    by_part = _columns_by_part(names)
     return (
         (by_part["head"], by_part["relation"], by_part["tail"])
         if len(by_part) == len(PARTS)
@@ -68,7 +68,8 @@ def places(names: Sequence[str]) -> tuple[int, int, int] | None:
     )
 
 
-def _found(names: Sequence[str]) -> dict[str, int]:
+def _columns_by_part(names: Sequence[str]) -> dict[str, int]:
+    """Return the index of each part's column that is named unambiguously."""
     plain = [_WORD.sub("", name.lower()) for name in names]
     by_part = {}
     for part in PARTS:
@@ -79,7 +80,7 @@ def _found(names: Sequence[str]) -> dict[str, int]:
 
 
 def check_triples(rows: Sequence[Sequence[str]], source: str) -> None:
-    """Raise DumpMalformedError if rows without a header of triples are those of another table."""
+    """Raise DumpMalformedError if rows without a header are those of another kind of table."""
     if len(rows) < 2:
         return
     first, others = rows[0], rows[1:]
@@ -91,8 +92,8 @@ def check_triples(rows: Sequence[Sequence[str]], source: str) -> None:
             f"{shown}).",
             _HINT,
         )
-    if len(_found(first)) == len(PARTS) - 1:
-        lacks = next(part for part in PARTS if part not in _found(first))
+    if len(_columns_by_part(first)) == len(PARTS) - 1:
+        lacks = next(part for part in PARTS if part not in _columns_by_part(first))
         raise DumpMalformedError(
             f"The header of {source} ({shown}) does not say which column is the {lacks}.", _HINT
         )
@@ -126,14 +127,14 @@ EDGES = EDGE_SCHEMA.set(1, pa.field("relation", _RELATION, nullable=False))
 
 
 class Columns:
-    """Where a row's head, relation, tail and properties stand.
+    """The indices of a row's head, relation, tail and properties.
 
-    ``count``: of columns. ``places``: of the three parts. ``others``: (place, name) of each
-    property.
+    ``count``: the number of columns. ``places``: of the three parts. ``others``: (index, name) of
+    each property.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
-        """Take the columns' names, in their order.
+        """Find the parts among the columns' names.
 
         Raises UsageError if head, relation and tail are not among them once each.
         """
@@ -155,15 +156,15 @@ class Columns:
 
 
 def is_header(fields: Sequence[str]) -> bool:
-    """Return whether the fields say head, relation and tail (in any of their usual names)."""
+    """Return whether the fields name head, relation and tail (by any usual name)."""
     return places(fields) is not None
 
 
 def is_header_of(fields: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
-    """Return whether the first row names columns that were named by the user, too.
+    """Return whether the first row is a header although the user named the columns.
 
-    Its cells are words in small letters that no other row has in the same column, where a column
-    of the others has capitals or digits.
+    Its cells are lowercase words that no other row has in the same column, where a column of the
+    others has capitals or digits.
     """
     rows = [row for row in rows if len(row) == len(fields)]
     if not rows or not all(_COLUMN_NAME.fullmatch(cell.strip()) for cell in fields):
@@ -175,10 +176,11 @@ def is_header_of(fields: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
 
 
 def saying_relation(fields: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return a header in which the column of the relation says it in words, if one does.
+    """Rename relation columns of a header that do not hold the relation in words.
 
-    Gephi writes Directed or Undirected in a column called Type, and the relation in Label; KGX has
-    a column ``relation`` that is empty, or holds codes (``RO:0002434``), beside ``predicate``.
+    The column remains if no other one names the relation. Gephi writes Directed or Undirected in a
+    column called Type, and the relation in Label; KGX has a column ``relation`` that is empty, or
+    holds codes (``RO:0002434``), beside ``predicate``.
     """
     said = list(fields)
     while (parts := places(said)) is not None:
@@ -193,10 +195,10 @@ def saying_relation(fields: Sequence[str], rows: Sequence[Sequence[str]]) -> lis
 
 
 def likely_order(rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """Return what the three columns of rows without a header are: head, relation and tail, or not.
+    """Guess which of three columns without a header are head, relation and tail.
 
-    The two ends share values in most graphs. Where those of the first and last column share none,
-    and two others do, beside a third of few values, that one is the relation.
+    The two ends share values in most graphs. If the first and last column share none, and two
+    others do, beside a third of few values, the third is the relation.
     """
     if len(rows) < _ORDERED:
         return PARTS
@@ -215,7 +217,7 @@ def likely_order(rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
 
 
 def check_relations(rows: Sequence[Sequence[str]], at: int, source: str) -> None:
-    """Raise DumpMalformedError if numbers stand where the relation of named ends would."""
+    """Raise DumpMalformedError if relations are numbers although the ends are names."""
     cells = {place: [row[place] for row in rows] for place in range(len(PARTS))}
     numbers = {place: all(map(_VALUE.fullmatch, column)) for place, column in cells.items()}
     if numbers[at] and not all(numbers.values()):
@@ -226,13 +228,13 @@ def check_relations(rows: Sequence[Sequence[str]], at: int, source: str) -> None
 
 
 def is_count(text: str) -> bool:
-    """Return whether a line is a number and nothing else: how many lines follow it."""
+    """Return whether a line is only a number: a count of the lines that follow it."""
     text = text.strip()
     return text.isascii() and text.isdecimal()
 
 
 def find_delimiter(records: Sequence[str], source: str) -> str:
-    """Return the delimiter that splits most records into the same number of fields, three or more.
+    """Detect the delimiter that splits most records into the same number of fields, at least 3.
 
     Raises DumpMalformedError if none does so for half of them.
     """
@@ -258,7 +260,7 @@ def find_delimiter(records: Sequence[str], source: str) -> str:
 
 
 def check_delimiter(delimiter: str) -> None:
-    """Raise UsageError if a delimiter is not one character."""
+    """Raise UsageError if a delimiter is not a single character."""
     if delimiter != WHITESPACE and (len(delimiter) != 1 or delimiter in "\r\n"):
         raise UsageError(
             f"The delimiter {delimiter!r} is not one character.", f"Or say {WHITESPACE!r}."
@@ -266,7 +268,7 @@ def check_delimiter(delimiter: str) -> None:
 
 
 def split_record(record: str, delimiter: str, *, quoted: bool = False) -> list[str]:
-    """Return the fields of one record, none if its quotes are wrong."""
+    """Split one record into fields, [] if its quotes are malformed."""
     if delimiter == WHITESPACE:
         return record.split()
     if delimiter not in QUOTED and not quoted:
@@ -278,9 +280,9 @@ def split_record(record: str, delimiter: str, *, quoted: bool = False) -> list[s
 
 
 def texts_of(cells: Sequence[Any]) -> tuple[pa.Array, dict[int, str]]:
-    """Return cells that should be ids or names as strings, and what is wrong with some by place.
+    """Convert cells to ids or names; also return faults by position.
 
-    A cell that is missing is the empty text.
+    A missing cell is the empty text.
     """
     if set(map(type, cells)) <= {str}:
         return _written_column(cells, {}, "")
@@ -296,14 +298,14 @@ def texts_of(cells: Sequence[Any]) -> tuple[pa.Array, dict[int, str]]:
 
 
 def members_of(cells: Sequence[Any]) -> tuple[pa.Array, dict[int, str]]:
-    """Return cells as JSON, null for what is missing, and what is wrong with some by place."""
+    """Convert cells to JSON, null if missing; also return faults by position."""
     return _written_column(list(map(written, cells)), {}, None)
 
 
 def _written_column(
     texts: Sequence[str | None], faults: dict[int, str], missing: str | None
 ) -> tuple[pa.Array, dict[int, str]]:
-    """Return texts as a column, with ``missing`` for those that cannot be written: faults too."""
+    """Return texts as a column; ``missing``, and a fault, for those that cannot be encoded."""
     try:
         return pa.array(texts, type=pa.string()), faults
     except UnicodeEncodeError:
@@ -314,7 +316,7 @@ def _written_column(
 
 
 def written(cell: Any) -> str | None:
-    """Return the JSON of a property's value, None if it is missing."""
+    """Return a property's value as JSON, None if it is missing."""
     if cell is None or cell == "" or cell != cell:  # NaN
         return None
     if type(cell) is int or (type(cell) is float and math.isfinite(cell)):
@@ -322,21 +324,22 @@ def written(cell: Any) -> str | None:
     try:
         return _ENCODE(cell)
     except ValueError:  # a number that JSON does not have
-        return _ENCODE(_finite(cell))
+        return _ENCODE(_with_finite_numbers(cell))
 
 
-def _finite(value: Any) -> Any:
+def _with_finite_numbers(value: Any) -> Any:
+    """Replace infinities and NaN in a JSON value by their texts."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):
-        return {name: _finite(each) for name, each in value.items()}
+        return {name: _with_finite_numbers(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(each) for each in value]
+        return [_with_finite_numbers(each) for each in value]
     return value
 
 
 def is_writable(text: str) -> bool:
-    """Return whether a text can be written: it has no half of a surrogate pair."""
+    """Return whether a text can be encoded: it has no lone surrogate."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -346,12 +349,11 @@ def is_writable(text: str) -> bool:
 
 @dataclass(slots=True)
 class TriplesPart(BlockReport):
-    """What a block holds.
+    """The statements of a block.
 
-    ``edges``: batches of ``EDGES``. ``ends``: the ids of their ends that are not values, each once.
+    ``edges``: batches of ``EDGES``. ``ends``: the distinct ids of their ends that are not values.
     From N-Triples alone come ``labels`` (id, text, rank), ``values`` (id, name), ``typed`` (edges
-    that say of what kind a thing is) and ``described`` (ids, perhaps relations', with a name or a
-    type).
+    that state a type) and ``described`` (ids, perhaps relations', with a name or a type).
     """
 
     edges: list[pa.RecordBatch] = field(default_factory=list)
@@ -369,11 +371,11 @@ class TriplesPart(BlockReport):
         line: Callable[[int], str],
         faults: Mapping[int, str] | None = None,
     ) -> None:
-        """Add the rows of a table, of which ``columns`` says what stands in which column.
+        """Add the rows of a table with the given columns.
 
-        ``read`` returns a column as ids or names, or as JSON, null for what is missing; with what
-        is wrong with some rows. ``faults``: rows that are wrong anyway. ``line`` returns a row as
-        it stands in the file, for a reject; a blank one is counted.
+        ``read`` returns a column as ids or names, or as JSON, null for a missing cell; with faults
+        by row. ``faults``: rows known to be malformed. ``line`` returns a row as written in the
+        file, for a reject; a blank one is counted.
         """
         reasons = dict(faults or {})
         parts: list[Any] = []
@@ -400,9 +402,9 @@ class TriplesPart(BlockReport):
         add_edges(self.edges, *([c.filter(kept) for c in rows] if reasons else rows))
 
     def find_ends(self) -> None:
-        """Set ``ends`` to those of all edges that are not values.
+        """Set ``ends`` to the distinct ends of all edges that are not values.
 
-        The heads of ``typed`` edges are described, which makes no relation a node.
+        The heads of ``typed`` edges become ``described``, which makes no relation a node.
         """
         if self.edges or self.typed:
             heads = [batch.column("head") for batch in self.edges]
@@ -420,7 +422,7 @@ def add_edges(
     tail: pa.Array,
     properties: pa.Array,
 ) -> None:
-    """Add a batch of ``EDGES`` made of columns of strings, if there is one."""
+    """Append a batch of ``EDGES`` made of columns of strings, unless it is empty."""
     if len(head):
         columns = [head, relation.dictionary_encode(), tail, properties]
         edges.append(pa.RecordBatch.from_arrays(columns, schema=EDGES))

@@ -72,7 +72,7 @@ Record: TypeAlias = "tuple[int, str, list[str] | str]"
 class Layout:
     """How the lines of a file are split. ``skipped``: why a line of that number is not a row.
 
-    ``quoted``: whether a field may stand in quotes, and hold the delimiter and line ends there.
+    ``quoted``: whether fields may be quoted, and contain the delimiter and line ends.
     """
 
     delimiter: str
@@ -82,7 +82,7 @@ class Layout:
 
     @property
     def is_headed(self) -> bool:
-        """Whether a header says what the columns are."""
+        """Whether the columns' meaning comes from a header."""
         return HEADER in self.skipped.values()
 
 
@@ -95,14 +95,14 @@ def find_layout(
     likely: str = "",
     alike: Layout | None = None,
 ) -> tuple[Layout, Iterator[Block]]:
-    """Return the layout of a file, and all its blocks.
+    """Detect the layout of a file from its first lines; return it, and all blocks.
 
-    ``delimiter``: one character or "whitespace", found if it is None. ``columns``: the columns'
-    names, comma-separated; without it a header says them, else the values do (``likely_order``),
-    or the layout of a file that is ``alike``.
-    ``header``: whether the first line is one, found if it is None. A first line that is a number
-    alone says how many lines follow. ``likely``: the delimiter by the file's name. Raises
-    DumpMalformedError if no delimiter is found, UsageError if the delimiter or header do not fit.
+    ``delimiter``: one character or "whitespace", detected if None. ``columns``: the columns' names,
+    comma-separated; else the header's names, or those guessed from values (``likely_order``), or
+    those of the layout of a similar file (``alike``). ``header``: whether the first line is one,
+    detected if None. A first line that is only a number counts the lines that follow. ``likely``:
+    the delimiter by the file's name. Raises DumpMalformedError if no delimiter is found, UsageError
+    if the delimiter or header do not fit.
     """
     if delimiter is not None:
         check_delimiter(delimiter)
@@ -114,7 +114,7 @@ def find_layout(
         if (delimiter or likely) in QUOTED:
             records = _records(lines, delimiter or likely)
             sample = [(opening.first + at, "\n".join(lines[at:end])) for at, end, _ in records]
-    skipped, said = _above([text for _, text in sample])
+    skipped, said = _lines_above([text for _, text in sample])
     delimiter = delimiter or said or None
     skipped = {sample[at][0]: reason for at, reason in skipped.items()}
     filled = [
@@ -159,8 +159,8 @@ def find_layout(
     return Layout(delimiter, order, skipped, quoted), blocks
 
 
-def _above(lines: Sequence[str]) -> tuple[dict[int, str], str]:
-    """Return which lines stand above a table, with the reason, and the delimiter that one says."""
+def _lines_above(lines: Sequence[str]) -> tuple[dict[int, str], str]:
+    """Return the lines that precede a table with reasons, and the delimiter they declare."""
     if lines and is_header(re.split(r"[,;|\t]", lines[0].lstrip("# "))):
         return {}, ""
     count, said = above_rows(lines, DELIMITERS)
@@ -169,9 +169,10 @@ def _above(lines: Sequence[str]) -> tuple[dict[int, str], str]:
 
 
 def _is_quoted(records: Sequence[str], delimiter: str) -> bool:
-    """Whether fields between tabs or bars stand in quotes, which else are a part of names.
+    """Return whether fields between tabs or bars are quoted; else quotes are part of names.
 
-    They do if all of the first record do, or if a field in quotes doubles one that it holds.
+    They are if all fields of the first record are in quotes, or if a quoted field doubles an inner
+    quote.
     """
     if delimiter == WHITESPACE or not records:
         return False
@@ -183,7 +184,7 @@ def _is_quoted(records: Sequence[str], delimiter: str) -> bool:
 
 
 def opened(blocks: Iterator[Block]) -> tuple[Block | None, Iterator[Block]]:
-    """Return a block of the first lines, a thousand if there are so many, and all blocks."""
+    """Return one block of the first lines (a thousand if available), and all blocks."""
     held: list[Block] = []
     for block in blocks:
         held.append(block)
@@ -196,13 +197,13 @@ def opened(blocks: Iterator[Block]) -> tuple[Block | None, Iterator[Block]]:
 
 
 def first_lines(block: Block, count: int) -> list[str]:
-    """Return the first ``count`` lines of a block, or all of fewer."""
+    """Return the first ``count`` lines of a block, or all if it has fewer."""
     lines = bytes(block.data).split(b"\n", count)[: min(count, block.lines)]
     return [line.decode(errors="replace") for line in lines]
 
 
 def joined(blocks: Sequence[Block]) -> Block:
-    """Return blocks that follow each other as one."""
+    """Join consecutive blocks to one."""
     first = blocks[0]
     if len(blocks) == 1:
         return first
@@ -211,26 +212,26 @@ def joined(blocks: Sequence[Block]) -> Block:
 
 
 def read_lines(block: Block, layout: Layout) -> TriplesPart:
-    """Return what the lines of a block hold."""
+    """Parse the lines of a block as triples."""
     part = TriplesPart(block.source)
     wanted = part.decodable(block)
     for number, reason in layout.skipped.items():
         if 0 <= number - block.first < len(wanted) and wanted[number - block.first]:
             wanted[number - block.first] = False
             part.dropped[reason] += 1
-    fields = _split(block, layout.delimiter, layout.columns.count, wanted)
+    fields = _split_lines(block, layout.delimiter, layout.columns.count, wanted)
     numbers = fields.others.values()
     for (number, line), count in zip(lines_at(block, list(fields.others)), numbers, strict=True):
         reason = f"{count} fields in place of {layout.columns.count}"
         part.reject(number, reason, line.decode())
     rows = fields.rows
-    _add(part, layout, fields.columns, block.first + rows, lambda at: _text(block, int(rows[at])))
+    _add(part, layout, fields.columns, block.first + rows, lambda at: _line(block, int(rows[at])))
     part.find_ends()
     return part
 
 
-def _split(block: Block, delimiter: str, count: int, wanted: BoolArray) -> Fields:
-    """Return the fields, as strings, of those lines that are ``wanted``, and the others of these.
+def _split_lines(block: Block, delimiter: str, count: int, wanted: BoolArray) -> Fields:
+    """Split the ``wanted`` lines of a block into fields as strings; also list misfits.
 
     ``pyarrow.csv`` is faster (31 against 24 million lines a second), but a lone carriage return
     ends a line there.
@@ -263,6 +264,7 @@ def _add(
     numbers: IntArray,
     line: Callable[[int], str],
 ) -> None:
+    """Add rows, given as columns of texts, to a part."""
     if layout.delimiter != WHITESPACE:
         cells = [pc.utf8_trim_whitespace(column) for column in cells]
 
@@ -274,13 +276,14 @@ def _add(
     )
 
 
-def _text(block: Block, place: int) -> str:
+def _line(block: Block, place: int) -> str:
+    """Return one line of a block as text."""
     [(_, line)] = lines_at(block, [place])
     return line.decode()
 
 
 def quoted_records(blocks: Iterable[Block], delimiter: str) -> Iterator[tuple[str, list[Record]]]:
-    """Yield the source and records of some lines at a time; a record may have several."""
+    """Yield (source, records) of consecutive lines; a record may span lines."""
     held: list[str] = []
     source, first = "", 1
     for block in chain(blocks, [None]):
@@ -299,13 +302,14 @@ def quoted_records(blocks: Iterable[Block], delimiter: str) -> Iterator[tuple[st
 def _records(
     lines: Sequence[str], delimiter: str, *, last: bool = True
 ) -> Iterator[tuple[int, int, list[str] | str]]:
-    """Yield the first line of each record, the one after it, and its fields or its fault.
+    """Yield (first line, line after, fields or fault) of each record.
 
-    One that may go on in lines after these is left out, unless these are the ``last``.
+    A record that may continue beyond the given lines is omitted, unless these are the ``last``.
     """
     at = taken = size = 0
 
     def following() -> Iterator[str]:
+        """Yield the lines of a record for the CSV parser, within limits."""
         nonlocal taken, size
         while taken < len(lines) and taken - at < _MOST_LINES and size <= _MOST_BYTES:
             taken += 1
@@ -326,8 +330,8 @@ def _records(
             at, size = taken, 0
 
 
-def _mended(fields: list[str] | str, text: str, layout: Layout) -> list[str] | str:
-    """Return the fields of a record without its stray quotes, or why it has none."""
+def _without_stray_quotes(fields: list[str] | str, text: str, layout: Layout) -> list[str] | str:
+    """Remove stray quotes from a record's fields; return the fault of a malformed one."""
     if isinstance(fields, list) or _STRAY not in fields or not _LINE_ENDS.isdisjoint(text):
         return fields
     plain = next(csv.reader([text], delimiter=layout.delimiter), [])
@@ -335,7 +339,7 @@ def _mended(fields: list[str] | str, text: str, layout: Layout) -> list[str] | s
 
 
 def read_records(source: str, records: Sequence[Record], layout: Layout) -> TriplesPart:
-    """Return what records hold."""
+    """Convert quoted records to triples."""
     part = TriplesPart(source)
     count = layout.columns.count
     rows: list[list[str]] = []
@@ -346,7 +350,7 @@ def read_records(source: str, records: Sequence[Record], layout: Layout) -> Trip
             part.reject(number, reason, raw)
         elif number in layout.skipped:
             part.dropped[layout.skipped[number]] += 1
-        elif isinstance(cells := _mended(fields, text, layout), str):
+        elif isinstance(cells := _without_stray_quotes(fields, text, layout), str):
             part.reject(number, cells, text)
         elif len(cells) != count:
             part.reject(number, f"{len(cells)} fields in place of {count}", text)

@@ -82,9 +82,9 @@ _DEEPEST = 3  # of a file below the folder that was named: 2024AA/META/MRCONSO.R
 
 @dataclass(frozen=True, slots=True)
 class RowForm:
-    """What a row looks like: ``places`` are the wanted fields of ``count``.
+    """The form of a row: ``places`` are the indices of the wanted fields among ``count``.
 
-    ``exact``: whether a row with more fields than these is malformed.
+    ``exact``: whether a row with more fields is malformed.
     """
 
     names: tuple[str, ...]
@@ -94,14 +94,14 @@ class RowForm:
 
 
 class Release:
-    """The RRF files that some folders and files hold."""
+    """The RRF files of a release, in some folders and files."""
 
     def __init__(
         self, sources: Sequence[Path], report: Report, rejects: Rejects, progress: Progress
     ) -> None:
-        """Look for the files in ``sources``: folders of a release, or files of one.
+        """Find the files in ``sources``: folders of a release, or files of one.
 
-        Lines are counted into ``report`` and written to ``rejects`` by all methods. Raises
+        All methods count lines in ``report`` and write malformed ones to ``rejects``. Raises
         DumpNotFoundError if a source is missing, DumpMalformedError if it is an archive.
         """
         self._files = release_files(sources)
@@ -115,7 +115,7 @@ class Release:
         return name in self._files
 
     def learn_columns(self) -> None:
-        """Read from MRFILES and MRCOLS which columns the files have.
+        """Read the columns of the files from MRFILES and MRCOLS.
 
         Raises DumpMalformedError if the two contradict each other.
         """
@@ -133,10 +133,10 @@ class Release:
                 )
 
     def batches(self, name: str, columns: str) -> Iterator[pa.RecordBatch]:
-        """Yield the fields ``columns`` (space-separated names) of the rows of the file ``name``.
+        """Yield the fields ``columns`` (space-separated names) of the rows of file ``name``.
 
         Nothing if the release lacks the file; columns are strings, rows in the file's order. A row
-        with another number of fields is a reject. Raises DumpMalformedError if the file lacks such
+        with another number of fields is rejected. Raises DumpMalformedError if the file lacks such
         a column, or is damaged.
         """
         path = self._files.get(name)
@@ -165,7 +165,7 @@ class Release:
 
 
 def read_rows(block: Block, form: RowForm) -> tuple[pa.RecordBatch, BlockReport]:
-    """Return the wanted fields of the rows of ``block`` as strings, in order; and other lines."""
+    """Parse the rows of ``block``; return the wanted fields, and the outcome of other lines."""
     seen = BlockReport(block.source)
     if form.exact:  # nothing may follow the last separator
         wanted = (*form.places, form.count)
@@ -192,7 +192,7 @@ def read_rows(block: Block, form: RowForm) -> tuple[pa.RecordBatch, BlockReport]
 
 
 def release_files(sources: Sequence[Path]) -> dict[str, Path]:
-    """Return the files of a release by name (``MRCONSO``), of several equally named the nearest.
+    """Return the files of a release by name (``MRCONSO``); of equal names the nearest file.
 
     If a META folder is named, the NET folder beside it belongs to the release. Raises
     DumpNotFoundError if a source is missing, DumpMalformedError if it is an archive.
@@ -256,7 +256,7 @@ class UmlsLoader:
     Options = UmlsOptions
 
     def __init__(self, options: UmlsOptions | None = None) -> None:
-        """Take options. Raises UsageError if ``sources`` names none."""
+        """Set the options. Raises UsageError if ``sources`` is empty."""
         self.options = options or UmlsOptions()
         given = self.options.sources
         self._sources = None
@@ -287,7 +287,7 @@ class UmlsLoader:
         release.learn_columns()
         if self._sources is not None:
             _check_sources(self._sources, release)
-        reading = _Reading(release, self.options.language, self._sources, report.dropped)
+        reading = _ReleaseReader(release, self.options.language, self._sources, report.dropped)
         yield TypeRules(frozenset(), shown=lambda name: True)
         yield from reading.names()
         if not reading.concepts:
@@ -298,10 +298,10 @@ class UmlsLoader:
         yield relation_batch({name: REL_NAMES.get(name, name) for name in sorted(reading.used)})
 
 
-class _Reading:
-    """One reading of a release's files.
+class _ReleaseReader:
+    """Converts a release's files to batches.
 
-    ``concepts``: those that have a name; ``used``: the relations of the edges that were read.
+    ``concepts``: those with a name; ``used``: the relations of the edges read.
     """
 
     def __init__(
@@ -320,16 +320,16 @@ class _Reading:
         self._cuis = Cuis()
 
     def names(self) -> Iterator[EntityBatch | NameBatch]:
-        """Yield each concept once, and the names of concepts, the best ranked the lowest."""
+        """Yield each concept once, and the ranked names of concepts (lowest rank best)."""
         ranks = self._ranks()
         columns = "CUI LAT TS STT ISPREF SAB TTY STR SUPPRESS"
         for rows in self._release.batches("MRCONSO", columns):
-            rows = self._without(rows, "other language", pc.not_equal(rows["LAT"], self._language))
-            rows = self._without(rows, "suppressed name", _suppressed(rows))
-            rows = self._of_sources(rows)
+            rows = self._drop(rows, "other language", pc.not_equal(rows["LAT"], self._language))
+            rows = self._drop(rows, "suppressed name", _suppressed(rows))
+            rows = self._keep_sources(rows)
             blank = pc.equal(pc.binary_length(pc.utf8_trim_whitespace(rows["STR"])), 0)
-            rows = self._without(rows, "empty name", blank)
-            rows = self._without(rows, "name without a concept", pc.equal(rows["CUI"], ""))
+            rows = self._drop(rows, "empty name", blank)
+            rows = self._drop(rows, "name without a concept", pc.equal(rows["CUI"], ""))
             if not len(rows):
                 continue
             new = self.concepts.new(self._cuis.encode(rows["CUI"]))
@@ -342,7 +342,7 @@ class _Reading:
         types, hierarchy = self._network()
         for rows in self._release.batches("MRSTY", "CUI TUI STY"):
             unnamed = ~self.concepts.has(self._cuis.encode(rows["CUI"]))
-            rows = self._without(rows, "semantic type of a concept without a name", unnamed)
+            rows = self._drop(rows, "semantic type of a concept without a name", unnamed)
             if not len(rows):
                 continue
             self.used.add(SEMANTIC_TYPE_OF)
@@ -365,16 +365,17 @@ class _Reading:
         """Yield the first definition of each concept."""
         defined = CuiSet()
         for rows in self._release.batches("MRDEF", "CUI SAB DEF SUPPRESS"):
-            rows = self._without(rows, "suppressed definition", _suppressed(rows))
-            rows = self._of_sources(rows)
+            rows = self._drop(rows, "suppressed definition", _suppressed(rows))
+            rows = self._keep_sources(rows)
             codes = self._cuis.encode(rows["CUI"])
             named = self.concepts.has(codes)
-            rows = self._without(rows, "definition of a concept without a name", ~named)
-            rows = self._without(rows, "further definition", ~defined.new(codes[named]))
+            rows = self._drop(rows, "definition of a concept without a name", ~named)
+            rows = self._drop(rows, "further definition", ~defined.new(codes[named]))
             texts = map(_definition, rows["DEF"].to_pylist(), rows["SAB"].to_pylist())
             yield entity_batch(rows["CUI"], properties=list(texts))
 
     def relations(self) -> Iterator[EdgeBatch]:
+        """Yield the edges of MRREL, filtered by source and suppression."""
         inverses = Inverses()
         inverses.learn_documented(
             (value, inverse)
@@ -384,24 +385,24 @@ class _Reading:
         kept = RelationRows(self._cuis)
         columns = "CUI1 REL CUI2 RELA SAB SUPPRESS"
         for rows in self._release.batches("MRREL", columns):
-            rows = self._without(rows, "suppressed relation", _suppressed(rows))
-            unrelated = _one_of(rows["REL"], NOT_RELATED)
-            rows = self._without(rows, "stated not to be related", unrelated)
-            rows = self._of_sources(rows)
+            rows = self._drop(rows, "suppressed relation", _suppressed(rows))
+            unrelated = _is_in(rows["REL"], NOT_RELATED)
+            rows = self._drop(rows, "stated not to be related", unrelated)
+            rows = self._keep_sources(rows)
             if not len(rows):
                 continue
             relation = pc.if_else(pc.equal(rows["RELA"], ""), rows["REL"], rows["RELA"])
             first, second = (self._cuis.encode(rows[name]) for name in ("CUI1", "CUI2"))
             same = first == second
             named = self.concepts.has(first) & self.concepts.has(second)
-            self._count("relation of a concept to itself", same, rows)
-            self._count("relation with a concept without a name", ~same & ~named, rows)
+            self._count_dropped("relation of a concept to itself", same, rows)
+            self._count_dropped("relation with a concept without a name", ~same & ~named, rows)
             stay = np.flatnonzero(~same & named)
             kept.add(second[stay], relation.take(stay), first[stay], rows["SAB"].take(stay))
         yield from kept.edges(inverses, self.used, self._dropped)
 
     def _network(self) -> tuple[dict[str, TypeRow], list[tuple[str, str]]]:
-        """Return the Semantic Network's types and relations by id, and the pairs (id, isa id)."""
+        """Read the Semantic Network: types and relations by id, and (id, isa id) pairs."""
         types: dict[str, TypeRow] = {}
         ids: dict[str, str] = {}
         for kind, ident, name, text in self._release.rows("SRDEF", "RT UI STY_RL DEF"):
@@ -422,7 +423,7 @@ class _Reading:
         return types, hierarchy
 
     def _ranks(self) -> dict[tuple[str, str], int]:
-        """Return for each source and term type its place among all, the best 0."""
+        """Return the rank of each (source, term type), 0 the best."""
         given: dict[tuple[str, str], int] = {}
         for rank, *atom in self._release.rows("MRRANK", "RANK SAB TTY"):
             if rank.isdecimal():  # stands twice if some of its strings are suppressed
@@ -431,19 +432,19 @@ class _Reading:
         places = {rank: place for place, rank in enumerate(sorted(set(given.values()))[::-1])}
         return {key: places[rank] for key, rank in given.items()}
 
-    def _of_sources(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def _keep_sources(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows of the wanted sources; the others are counted as dropped."""
         if self._sources is None:
             return rows
-        return self._without(rows, "other source", pc.invert(_one_of(rows["SAB"], self._sources)))
+        return self._drop(rows, "other source", pc.invert(_is_in(rows["SAB"], self._sources)))
 
-    def _without(
-        self, rows: pa.RecordBatch, reason: str, out: pa.Array | BoolArray
-    ) -> pa.RecordBatch:
-        """Return ``rows`` without those that are ``out``, which are counted."""
+    def _drop(self, rows: pa.RecordBatch, reason: str, out: pa.Array | BoolArray) -> pa.RecordBatch:
+        """Return ``rows`` without those of the mask ``out``, which are counted as dropped."""
         mask = np.asarray(out)
-        return rows.filter(pa.array(~mask)) if self._count(reason, mask, rows) else rows
+        return rows.filter(pa.array(~mask)) if self._count_dropped(reason, mask, rows) else rows
 
-    def _count(self, reason: str, out: BoolArray, rows: pa.RecordBatch) -> int:
+    def _count_dropped(self, reason: str, out: BoolArray, rows: pa.RecordBatch) -> int:
+        """Count the rows of the mask ``out`` as dropped; return how many."""
         count = int(np.count_nonzero(out))
         if count:
             one = rows.slice(int(np.argmax(out)), 1).to_pylist()[0]
@@ -452,6 +453,7 @@ class _Reading:
 
 
 def _check_sources(sources: frozenset[str], release: Release) -> None:
+    """Raise UsageError if a source is not in the release; the hint lists similar ones."""
     known = {name for (name,) in release.rows("MRSAB", "RSAB")} - {""}
     unknown = sorted(sources - known)
     if not known or not unknown:
@@ -471,7 +473,7 @@ def _check_sources(sources: frozenset[str], release: Release) -> None:
 
 
 def _rank(rows: pa.RecordBatch, ranks: dict[tuple[str, str], int]) -> IntArray:
-    """Return the rank of names: the best source's term type, then the preferred form."""
+    """Return the rank of names: by source and term type, then the preferred form first."""
     sab, tty = (rows[name].dictionary_encode() for name in ("SAB", "TTY"))
     places = np.array(
         [
@@ -487,13 +489,15 @@ def _rank(rows: pa.RecordBatch, ranks: dict[tuple[str, str], int]) -> IntArray:
 
 
 def _definition(text: str, source: str) -> str:
-    """Return a definition and where it is from, as the JSON of an entity's properties."""
+    """Return a definition and its source as the JSON of an entity's properties."""
     return json.dumps({"definition": text, "definition_source": source}, ensure_ascii=False)
 
 
 def _suppressed(rows: pa.RecordBatch) -> pa.Array:
-    return _one_of(rows["SUPPRESS"], _SUPPRESSED)
+    """Return which rows are suppressed."""
+    return _is_in(rows["SUPPRESS"], _SUPPRESSED)
 
 
-def _one_of(values: pa.Array, wanted: Iterable[str]) -> pa.Array:
+def _is_in(values: pa.Array, wanted: Iterable[str]) -> pa.Array:
+    """Return which values are among ``wanted``."""
     return pc.is_in(values, pa.array(sorted(wanted), type=pa.string()))

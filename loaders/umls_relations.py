@@ -33,13 +33,13 @@ _AT_ONCE = 1 << 21  # rows that are united together
 
 
 class Cuis:
-    """The numbers of concepts: the digits of ``C`` and seven digits, others (``CL…``) beyond."""
+    """Encodes concept ids as numbers: ``C`` and seven digits as digits; others (``CL…``) above."""
 
     def __init__(self) -> None:
         self._odd: dict[str, int] = {}  # in the order of their numbers
 
     def encode(self, ids: pa.Array) -> IntArray:
-        """Return the number of each id (strings without null).
+        """Return the number of each concept id (strings without null).
 
         Raises DumpMalformedError if millions of ids are of another form.
         """
@@ -50,14 +50,12 @@ class Cuis:
         codes: IntArray = digits.cast(pa.int64()).to_numpy().copy()
         odd = np.flatnonzero(~mask_of(regular))
         for place, id_ in zip(odd.tolist(), ids.take(odd).to_pylist(), strict=True):
-            codes[place] = _REGULAR + _number(
-                id_, self._odd, "odd concept ids", _NUMBERS - _REGULAR
-            )
+            codes[place] = _REGULAR + _code(id_, self._odd, "odd concept ids", _NUMBERS - _REGULAR)
         coded_ids: IntArray = codes[coded.indices.to_numpy()]
         return coded_ids
 
     def decode(self, codes: IntArray) -> pa.Array:
-        """Return the ids of some numbers."""
+        """Return the concept ids of numbers."""
         digits = pc.utf8_lpad(pa.array(codes).cast(pa.string()), 7, "0")
         ids = pc.binary_join_element_wise("C", digits, "")
         odd = codes >= _REGULAR
@@ -65,7 +63,7 @@ class Cuis:
         return pc.replace_with_mask(ids, pa.array(odd), known.take(codes[odd] - _REGULAR))
 
     def later(self, first: IntArray, second: IntArray) -> BoolArray:
-        """Return whether each id ``first`` comes after ``second`` in the alphabet."""
+        """Return which ids ``first`` come after ``second`` in alphabetical order."""
         after: BoolArray = first > second
         odd = np.flatnonzero((first >= _REGULAR) | (second >= _REGULAR))
         after[odd] = pc.greater(self.decode(first[odd]), self.decode(second[odd]))
@@ -73,7 +71,7 @@ class Cuis:
 
 
 class CuiSet:
-    """A set of concept numbers: a byte for each number there could be, taken when it is used."""
+    """A set of concept numbers: an array of one byte for each possible number."""
 
     def __init__(self) -> None:
         self._present = np.zeros(_NUMBERS, dtype=np.bool_)
@@ -87,7 +85,7 @@ class CuiSet:
         return mask
 
     def new(self, codes: IntArray) -> BoolArray:
-        """Return which of ``codes`` come for the first time ever, and put them in."""
+        """Return which of ``codes`` are not in the set yet (each once), and add them."""
         first = np.zeros(len(codes), dtype=np.bool_)
         first[np.unique(codes, return_index=True)[1]] = True
         first &= ~self.has(codes)
@@ -95,8 +93,8 @@ class CuiSet:
         return first
 
 
-def _number(name: str, known: dict[str, int], what: str, most: int = 1 << 16) -> int:
-    """Return the number of a name in ``known``, which takes new ones."""
+def _code(name: str, known: dict[str, int], what: str, most: int = 1 << 16) -> int:
+    """Return the number of a name in ``known``, assigning the next one to a new name."""
     number = known.setdefault(name, len(known))
     if number >= most:
         raise DumpMalformedError(
@@ -128,7 +126,7 @@ INVERSE, AGAIN = "inverse of a loaded row", "same relation again"
 
 
 class Inverses:
-    """The inverse of each relation, as a bundled list and a release say."""
+    """The inverse of each relation, from a bundled list and from a release."""
 
     def __init__(self) -> None:
         self._inverse = dict(_REL_INVERSES) | {b: a for a, b in _REL_INVERSES.items()}
@@ -137,7 +135,7 @@ class Inverses:
         self.learn_documented((relation, inverse) for relation, _, inverse in listed)
 
     def learn_documented(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """Take inverses (relation, inverse) as MRDOC states them."""
+        """Add inverse pairs (relation, inverse) from MRDOC."""
         for relation, inverse in pairs:
             if relation and inverse:
                 self._inverse[relation] = inverse
@@ -148,7 +146,7 @@ class Inverses:
         return self._inverse.get(relation)
 
     def canonical(self, relation: str) -> tuple[str, bool]:
-        """Return the name under which facts of ``relation`` are loaded, and if the ends change.
+        """Return the name under which facts of ``relation`` are loaded, and whether ends swap.
 
         Of two inverse names the shorter is canonical, then the earlier in the alphabet.
         """
@@ -159,11 +157,12 @@ class Inverses:
 
 
 def _rank(relation: str) -> tuple[bool, int, str]:
+    """Return the sort key of the names of inverse relations; the lowest is canonical."""
     return (relation in _REL_INVERSES.values(), len(relation), relation)
 
 
 class RelationRows:
-    """All rows of MRREL that may become edges, in the order they were added."""
+    """The rows of MRREL that may become edges, packed as integers, in order of addition."""
 
     def __init__(self, cuis: Cuis) -> None:
         self._cuis = cuis
@@ -172,7 +171,7 @@ class RelationRows:
         self._rows: list[pa.RecordBatch] = []
 
     def add(self, heads: IntArray, relations: pa.Array, tails: IntArray, sources: pa.Array) -> None:
-        """Take rows: numbers of concepts, names of relations and of sources."""
+        """Add rows: head and tail concept numbers, names of relations and of sources."""
         numbers = _numbers(relations, self._relations, "relations")
         from_ = _numbers(sources, self._sources, "sources")
         columns = zip((heads, numbers, tails, from_), _ROWS.types, strict=True)
@@ -182,12 +181,11 @@ class RelationRows:
     def edges(
         self, inverses: Inverses, used: set[str], dropped: Counter[str]
     ) -> Iterator[EdgeBatch]:
-        """Yield each fact as one edge, with the sources that state it; the rows are used up.
+        """Yield each fact as one edge with its sources; this empties the rows.
 
-        Puts the relations of the edges into ``used`` and counts further rows of a fact into
-        ``dropped``.
+        Adds the edges' relations to ``used``, and counts repeated rows of a fact in ``dropped``.
         """
-        self._turn(inverses)
+        self._canonical(inverses)
         names = pa.array(list(self._relations), pa.string())
         parts = -(-sum(map(len, self._rows)) // _AT_ONCE)
         for part in range(parts):
@@ -204,17 +202,17 @@ class RelationRows:
             relations = names.take(facts["relation"].combine_chunks())
             used |= set(pc.unique(relations).to_pylist())
             heads, tails = (self._cuis.decode(facts[end].to_numpy()) for end in ("head", "tail"))
-            about = self._stated(facts["source_distinct"].combine_chunks())
+            about = self._sources_json(facts["source_distinct"].combine_chunks())
             yield edge_batch(heads, relations, tails, about)
 
-    def _turn(self, inverses: Inverses) -> None:
-        """Bring all rows into the canonical form of their fact.
+    def _canonical(self, inverses: Inverses) -> None:
+        """Convert all rows to the canonical form of their fact.
 
-        Of a symmetric relation's two forms that is the one whose head comes first.
+        For a symmetric relation, that is the form whose head comes first.
         """
         given = list(self._relations)
         forms = [inverses.canonical(name) for name in given]
-        canonical = np.array([_number(n, self._relations, "relations") for n, _ in forms], np.int64)
+        canonical = np.array([_code(n, self._relations, "relations") for n, _ in forms], np.int64)
         inverse = np.array([turn for _, turn in forms], dtype=np.bool_)
         symmetric = np.array([inverses.of(name) == name for name in given], dtype=np.bool_)
         for place, rows in enumerate(self._rows):
@@ -232,7 +230,7 @@ class RelationRows:
                 }
             )
 
-    def _stated(self, sources: pa.ListArray) -> pa.Array:
+    def _sources_json(self, sources: pa.ListArray) -> pa.Array:
         """Return sets of sources as the JSON of an edge's properties."""
         order = sorted(self._sources)
         rank = np.argsort([self._sources[name] for name in order])
@@ -244,7 +242,8 @@ class RelationRows:
 
 
 def _numbers(names: pa.Array, known: dict[str, int], what: str) -> IntArray:
+    """Return the number of each name in ``known``, assigning numbers to new names."""
     coded = names.dictionary_encode()
-    codes = [_number(name, known, what) for name in coded.dictionary.to_pylist()]
+    codes = [_code(name, known, what) for name in coded.dictionary.to_pylist()]
     numbers: IntArray = np.array(codes, dtype=np.int64)[coded.indices.to_numpy()]
     return numbers

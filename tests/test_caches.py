@@ -151,7 +151,7 @@ ROWS = {
         lexicon/joined.py: split_joined | lexicon/lemmas.py: stem | linking/forms.py: _likeness
         linking/masking.py: _same | linking/wording.py: _words_of
         linking/neighbourhood_features.py: _stem _stems_of_all _stems_of_relation stems_of
-        loaders/freebase.py: local_name | loaders/tabular_mapping.py: _words
+        loaders/freebase.py: local_name | loaders/tabular_mapping.py: _split_words
         methods/rank_asked.py: _last_stems | paths/words.py: holds_both_ways relation_phrase
         planning/question_words.py: _stems _verbs measured names_class superlative
         understanding/direction.py: _roots _stated
@@ -159,10 +159,10 @@ ROWS = {
     "the package's own": """
         api/update.py: _ADDING | cypher/__init__.py: names statement text
         cypher/attached.py: attached | graph/freebase.py: bundled Filters | graph/kept.py: _code
-        graph/sqlite_file.py: _made_by | lexicon/english.py: words
+        graph/sqlite_file.py: _created_by | lexicon/english.py: words
         lexicon/entries.py: _trie entries | lexicon/joined.py: _table | lexicon/tables.py: tables_of
-        linking/language.py: _languages | loaders/graph_files.py: _says | models/folders.py: _NO
-        models/profile.py: _plans_json | server/api.py: description
+        linking/language.py: _languages | loaders/graph_files.py: _names_relation
+        models/folders.py: _NO | models/profile.py: _plans_json | server/api.py: description
         sparql/__init__.py: names text | trie/index/manifest.py: _adapter
     """,
     "who asks and what runs": """
@@ -186,15 +186,15 @@ ROWS = {
         queries/language.py: PlanConstraint PlanLanguage | queries/sentence.py: _Words
         queries/sparql.py: _Query _Writer | queries/text.py: _Parser | trie/export.py: show
         graph/amounts.py: NumberTexts | graph/attached_survey.py: _Reading
-        graph/neo4j_admin.py: ImportWriter | graph/neo4j_files.py: _Files
-        graph/properties.py: _Survey _Values | loaders/base.py: Rejects
+        graph/neo4j_admin.py: ImportWriter | graph/neo4j_files.py: _CsvFiles
+        graph/properties.py: _Survey _ValueCounts | loaders/base.py: Rejects
         loaders/blocks.py: Block ByteStream _Utf8 | loaders/rdf_rows.py: StatementsReader
-        loaders/strings.py: BlockReport | loaders/tabular_rows.py: Rows _Part
+        loaders/strings.py: BlockReport | loaders/tabular_rows.py: Rows _TableSlice
         loaders/tabular_table.py: Table | loaders/text.py: _Names
-        loaders/umls.py: Release UmlsLoader _Reading
-        loaders/umls_relations.py: Cuis Inverses RelationRows | loading/facts.py: _Made
+        loaders/umls.py: Release UmlsLoader _ReleaseReader
+        loaders/umls_relations.py: Cuis Inverses RelationRows | loading/facts.py: _FactBuilder
         loading/files.py: _Digest | loading/pipeline.py: Stages | loading/spool.py: Spool
-        loading/update.py: Removal _Plan | training/chains.py: _Maker | training/fit.py: _Loss
+        loading/update.py: Removal _Builder | training/chains.py: _Maker | training/fit.py: _Loss
         training/loop.py: Checkpoint Fit | training/reasoners.py: ReasonerRun
     """,
     "what a command holds": """

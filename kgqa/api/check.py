@@ -42,12 +42,12 @@ _FORM = PathFormat()
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Whether a statement is in the graph; as a truth value, true if it is.
+    """The result of looking a statement up in the graph; as a truth value, whether it is found.
 
     ``statement`` is the statement as text. ``paths`` are the paths that match it, each checked edge
     by edge; there may be several, because names may be shared, and because triples need not form
     one path. ``missing`` names the first edge that is not in the graph, and is empty if all edges
-    are; ``near``: paths that match if accents stay and case, punctuation and signs do not count.
+    are; ``near``: paths that match if case, punctuation and symbols (but not accents) are ignored.
     """
 
     statement: str
@@ -79,7 +79,7 @@ class Check:
 
 
 def check(store: GraphStore, statement: Any) -> Check:
-    """Return whether ``statement`` is in ``store``; see :meth:`kgqa.KG.check` for its forms.
+    """Look ``statement`` up in ``store``; see :meth:`kgqa.KG.check` for its forms.
 
     Raises UsageError for a malformed statement, EntityNotFoundError for a name that the KG lacks.
     """
@@ -87,22 +87,22 @@ def check(store: GraphStore, statement: Any) -> Check:
     at, parts = "", list[str]()
     for triple in triples:
         parts += [f"{' | ' * bool(parts)}{shown_name(triple[0])}"] if triple[0] != at else []
-        parts.append(_shown_onward(triple))
+        parts.append(_tail_text(triple))
         at = triple[2]
     text = "".join(parts)
-    exact, missing = _paths(store, triples, exact=True)
+    exact, missing = _matching_paths(store, triples, exact=True)
     if missing is None:
         return Check(text, tuple(exact))
-    near, not_near = _paths(store, triples, exact=False)
-    shown = shown_name(triples[missing][0]) + _shown_onward(triples[missing])
+    near, not_near = _matching_paths(store, triples, exact=False)
+    shown = shown_name(triples[missing][0]) + _tail_text(triples[missing])
     return Check(text, (), shown, tuple(near) if not_near is None else ())
 
 
 def triples_of(statement: Any) -> list[Triple]:
-    """Return a statement as triples of texts. Raises UsageError if it is malformed."""
+    """Parse a statement into triples of texts. Raises UsageError if it is malformed."""
     if isinstance(statement, str):
-        runs = [_triples_in(run) for run in statement.split(" | ")]
-        found = [triple for run in runs for triple in run] if all(runs) else _triples_in(statement)
+        runs = [_parse_path(run) for run in statement.split(" | ")]
+        found = [triple for run in runs for triple in run] if all(runs) else _parse_path(statement)
         if not found:
             raise UsageError(
                 f"'{statement[:_LINE]}' is not a statement.",
@@ -115,7 +115,7 @@ def triples_of(statement: Any) -> list[Triple]:
         edges = statement["edges"] if isinstance(statement, dict) else None
         edges = getattr(statement, "edges", edges)
         if edges is not None:
-            statement = [_edge(edge) for edge in edges]
+            statement = [_triple_of_edge(edge) for edge in edges]
         rows = [statement] if isinstance(statement[0], str) else list(statement)
         return [(str(head), str(relation), str(tail)) for head, relation, tail in rows]
     except (TypeError, ValueError, IndexError, KeyError, AttributeError):
@@ -125,8 +125,8 @@ def triples_of(statement: Any) -> list[Triple]:
         ) from None
 
 
-def _triples_in(text: str) -> list[Triple]:
-    """Return the triples of a path as text; none if it is not one."""
+def _parse_path(text: str) -> list[Triple]:
+    """Parse a path written as text into triples; [] if it is not one."""
     parts = [part.strip() for part in text.split(_FORM.separator.strip())]
     if len(parts) < 3 or len(parts) % 2 == 0 or not all(parts):
         return []
@@ -135,14 +135,15 @@ def _triples_in(text: str) -> list[Triple]:
     return [(names[i], names[i + 1], names[i + 2]) for i in range(0, len(parts) - 2, 2)]
 
 
-def _edge(edge: Any) -> Triple:
+def _triple_of_edge(edge: Any) -> Triple:
+    """Return an edge of a path, an object or JSON, as (head id, relation, tail id)."""
     if isinstance(edge, dict):
         return edge["head"]["id"], edge["relation"], edge["tail"]["id"]
     return edge.head.id, edge.relation, edge.tail.id
 
 
-def _shown_onward(triple: Triple) -> str:
-    """Return the text of a triple after its head."""
+def _tail_text(triple: Triple) -> str:
+    """Return the text of a triple without its head, to continue a path's text."""
     halves = [
         f"^{shown_name(half[1:])}" if half.startswith("^") else shown_name(half)
         for half in triple[1].split(_FORM.joiner)
@@ -153,10 +154,11 @@ def _shown_onward(triple: Triple) -> str:
 class _Names:
     """The entities that the texts of triples name: keys by text, and texts by key.
 
-    Values have no index of names, so they are compared where edges end.
+    Values are not in the index of names, so they are compared at the ends of edges.
     """
 
     def __init__(self, store: GraphStore, triples: Sequence[Triple], *, exact: bool) -> None:
+        """Look up the names of all heads and tails; ``exact``: compare case and punctuation."""
         self._exact = exact
         names = list(dict.fromkeys(name for head, _, tail in triples for name in (head, tail)))
         keys = store.keys_of(names).tolist()
@@ -185,20 +187,20 @@ class _Names:
             self.values[self.value(name)].append(name)
 
     def value(self, text: str) -> Hashable:
-        """Return the form in which two texts of one value are equal."""
+        """Return the normal form of a value's text: equal for texts of one value."""
         number = number_in(text.strip().replace("\u2212", "-"))
         if number is not None and self._exact:
             return number
         return _nfc(text) if self._exact else name_form(text)
 
     def of_value(self, label: str, kind: int) -> Sequence[str]:
-        """Return the texts that mean the value of this label; a number may be an entity's name."""
+        """Return the statement's texts that mean the value ``label``, or an entity of that name."""
         value = self.value(label)
         there = kind == Kind.VALUE or not isinstance(value, str)
         return self.values.get(value, ()) if there else ()
 
     def relation(self, text: str) -> str:
-        """Return the form in which a relation is compared: never without its direction."""
+        """Return the normal form of a relation's text, which keeps its direction."""
         if self._exact:
             return _nfc(text)
         halves = text.split(_FORM.joiner)
@@ -206,24 +208,27 @@ class _Names:
 
     @staticmethod
     def _is_called(store: GraphStore, key: int, label: str | None, name: str) -> bool:
+        """Return whether an entity's name or an alias equals ``name`` in NFC."""
         if label is not None and _nfc(label) == _nfc(name):
             return True
         return any(_nfc(alias) == _nfc(name) for alias in store.details(key).aliases)
 
 
 def _nfc(text: str) -> str:
+    """Return a text in Unicode's NFC."""
     return unicodedata.normalize("NFC", text)
 
 
-def _paths(
+def _matching_paths(
     store: GraphStore, triples: Sequence[Triple], *, exact: bool
 ) -> tuple[list[GroundedPath], int | None]:
-    """Return the paths that match ``triples``, and the place of the first that none matches.
+    """Find paths that match ``triples``; also return the index of the first unmatched triple.
 
-    A triple goes on where the one before it ended if it names that entity; else it starts again.
+    A triple continues the one before if it begins with the entity at that one's end; else a new
+    path begins.
     """
     names = _Names(store, triples, exact=exact)
-    edges = _edges(store, triples, names)
+    edges = _matching_edges(store, triples, names)
     runs: list[list[dict[int, list[Row]]]] = []
     ends: set[int] = set()
     before = ""
@@ -240,7 +245,7 @@ def _paths(
         ends, before = {row[1] for rows in reached.values() for row in rows}, tail
     paths: list[GroundedPath] = []
     for run in runs:
-        hops = list(_walked(run))
+        hops = list(_chains(run))
         table = PathTable(
             keys_array([path[0][0] for path in hops]),
             np.full(len(hops), len(run), np.int64),
@@ -250,8 +255,8 @@ def _paths(
     return paths, None
 
 
-def _walked(run: Sequence[dict[int, list[Row]]]) -> Iterator[list[Row]]:
-    """Yield the ways through ``run``, the edges of each step by their heads, up to a limit."""
+def _chains(run: Sequence[dict[int, list[Row]]]) -> Iterator[list[Row]]:
+    """Yield the chains through the edges of consecutive steps (by their heads), up to a limit."""
     onward: list[dict[int, list[Row]]] = []
     for step in reversed(run):  # without what leads nowhere
         goes = onward[-1] if onward else None
@@ -277,10 +282,10 @@ def _walked(run: Sequence[dict[int, list[Row]]]) -> Iterator[list[Row]]:
             stack.append(iter(steps[len(stack)][row[1]]))
 
 
-def _edges(
+def _matching_edges(
     store: GraphStore, triples: Sequence[Triple], names: _Names
 ) -> dict[Triple, dict[int, list[Row]]]:
-    """Return for each of ``triples`` the edges that match it, by the keys of their heads."""
+    """Return the edges that match each triple, by the keys of their heads."""
     meant = defaultdict[tuple[str, str], dict[str, list[Triple]]](dict)
     for triple in dict.fromkeys(triples):
         head, relation, tail = triple
@@ -291,7 +296,7 @@ def _edges(
     relations = store.relations()
     edges = defaultdict[Triple, dict[int, list[Row]]](dict)
     for start in range(0, len(keys), _AT_ONCE):
-        table = _hops(store, keys[start : start + _AT_ONCE])
+        table = _hops_out_of(store, keys[start : start + _AT_ONCE])
         hop = table.hops[:, 0]
         pairs, row = np.unique(hop[:, (FIRST, SECOND)], axis=0, return_inverse=True)
         read = [
@@ -327,7 +332,7 @@ def _add_loops(
     stored: dict[Triple, dict[int, list[Row]]],
     triples: Iterable[Triple],
 ) -> None:
-    """Add the edges of ``triples`` from an entity to itself, which no walk takes."""
+    """Add the edges of ``triples`` from an entity to itself, which walks omit."""
     loops = [
         (triple, key) for triple in triples for key in names.keys[triple[0]] & names.keys[triple[2]]
     ]
@@ -346,8 +351,8 @@ def _add_loops(
         stored.setdefault(loop, {}).setdefault(key, []).append((key, key, (step, -1, -1, key)))
 
 
-def _hops(store: GraphStore, keys: Any) -> PathTable:
-    """Return the hops out of ``keys``; a fact with properties is walked through its mediator."""
+def _hops_out_of(store: GraphStore, keys: Any) -> PathTable:
+    """Return the hops out of ``keys``; a fact with properties is one hop through its mediator."""
     table, _ = walk(store, keys, WalkRules(1, "both", "collapse", types=True))
     through = table.take(np.flatnonzero(table.hops[:, 0, SECOND] >= 0))
     kept, _ = walk(store, keys, WalkRules(1, "both", "keep", types=True))

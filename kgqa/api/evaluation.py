@@ -50,9 +50,9 @@ def evaluate(
     method: str,
     given: dict[str, Any],
 ) -> Measured:
-    """Answer every question of ``file`` and measure the answers; see :meth:`kgqa.KG.evaluate`.
+    """Ask every question of ``file`` and measure the answers; see :meth:`kgqa.KG.evaluate`.
 
-    ``store``: None opens the KG that the settings mean, unless each question has its own graph.
+    ``store``: None opens the KG of the settings, unless each question has its own graph.
     """
     from kgqa.evaluation.query_run import QUERY_FORMAT
     from kgqa.evaluation.run import Workers
@@ -64,7 +64,7 @@ def evaluate(
     options: EvalOptions = taken(EvalOptions, own_options, "an evaluation")
     session = QA(home, None, method, own_options)
     if format == QUERY_FORMAT:
-        return _of_queries(home, store, Path(file), session, options)
+        return _evaluate_queries(home, store, Path(file), session, options)
     questions = split_of(read_questions(Path(file), format, options.limit), options.split)
     own_graphs = all(question.graph is not None for question in questions.questions)
     opened = None
@@ -75,7 +75,7 @@ def evaluate(
     workers = None
     if options.engine == "ray" or executor.workers != 1:
         info = session.store.info if session.store is not None else None
-        asking = partial(_asking, _elsewhere(home), info, method, own_options, options.linked)
+        asking = partial(_asking, _worker_home(home), info, method, own_options, options.linked)
         workers = Workers(executor, asking)
     try:
         query_result = run(
@@ -103,10 +103,10 @@ def evaluate(
             opened.close()
 
 
-def _of_queries(
+def _evaluate_queries(
     home: Home, store: GraphStore | None, file: Path, session: QA, options: EvalOptions
 ) -> QueryEvaluation:
-    """Measure the rows of questions about the whole graph; see kgqa.evaluation.query_run."""
+    """Evaluate questions with gold queries; see :mod:`kgqa.evaluation.query_run`."""
     import json
 
     from kgqa.evaluation.query_run import evaluate_queries, read_gold
@@ -130,8 +130,8 @@ def _of_queries(
     return measured
 
 
-def _elsewhere(home: Home) -> Home:
-    """Return a home that a process with another working folder can use, in silence."""
+def _worker_home(home: Home) -> Home:
+    """Return a home for worker processes: absolute paths, and no progress shown."""
     other = copy(home)
     other.progress, other.models = Silent(), None
     other.settings = home.settings.model_copy(
@@ -149,7 +149,7 @@ def _asking(
 ) -> Iterator[Callable[[Sequence[Question]], WorkerRecords]]:
     """Open the KG and a session in a worker; yield the function that asks a batch of questions.
 
-    ``info``: of the KG, None if each question has its own. Raises GraphError.
+    ``info``: of the KG, None if each question has its own graph. Raises GraphError.
     """
     from kgqa.evaluation.run import Asking, WorkerRecords
     from kgqa.graph.open import open_store
@@ -175,6 +175,7 @@ def _asking(
         notes.clear()  # the process that started the run has shown them
 
         def ask(questions: Sequence[Question]) -> WorkerRecords:
+            """Ask a batch of questions; return their records, with notes and counts of calls."""
             run.proven, (calls, cached) = [], session.calls()
             records = list(run.records(session.store, questions))
             new_calls, new_cached = session.calls()

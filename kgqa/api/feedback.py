@@ -26,10 +26,11 @@ def approve(
     *,
     right: bool = True,
 ) -> int:
-    """Keep a question with its answers; returns how many have right ones. Raises UsageError.
+    """Save a question with its answers; return how many questions have right ones.
 
     ``question``: as it was resolved, so that it stands alone; no ``answers``: it is not in the KG.
-    Those that are not ``right`` are kept as ``wrong`` until right ones are given.
+    Answers that are not ``right`` are saved as ``wrong`` until right ones are given. Raises
+    UsageError.
     """
     line: dict[str, Any] = {"question": question, "topic_entities": [*topic_entities]}
     line["answers" if right else "wrong"] = [*answers]
@@ -52,6 +53,7 @@ def approve(
 
 
 def _is_judged(line: dict[str, Any]) -> bool:
+    """Return whether a saved line has the fields of a judged question."""
     lists = [line[name] for name in ("topic_entities", "answers", "wrong") if name in line]
     return isinstance(line.get("question"), str) and all(
         isinstance(names, list) and all(isinstance(name, str) for name in names) for names in lists
@@ -59,7 +61,7 @@ def _is_judged(line: dict[str, Any]) -> bool:
 
 
 def approved(folder: Path, *, right: bool = True) -> str:
-    """Return the lines with right answers, or with wrong ones; of a question the last one."""
+    """Return the saved lines with right answers (or with wrong ones), the last of each question."""
     path = folder / _FILE
     kept: dict[Any, dict[str, Any]] = {}
     for number, line in read_records(path) if path.exists() else ():

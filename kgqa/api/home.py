@@ -71,7 +71,7 @@ class Home:
 
     @property
     def account(self) -> dict[str, str | None]:
-        """What a store is opened with beside its URL: a server's account, and the home."""
+        """The keyword arguments for opening a store: a server's account, and the home."""
         secret = self.settings.neo4j_password
         return {
             "username": self.settings.neo4j_username,
@@ -90,7 +90,7 @@ class Home:
         return open_store(self.url, self.settings.kg, **self.account)
 
     def kgs(self, faults: list[Any] | None = None) -> list[KGInfo]:
-        """Return the KGs; one that cannot be read is left out, and its error put in ``faults``."""
+        """List the KGs; errors of unreadable ones are added to ``faults``."""
         from kgqa.graph.open import list_kgs
 
         return list_kgs(self.url, faults=faults, **self.account)
@@ -104,7 +104,7 @@ class Home:
         return self.folder(kg) / "tries"
 
     def note(self, text: str) -> None:
-        """Report something that the user should know, without credentials."""
+        """Show an informational message to the user, without credentials."""
         self.progress.note(without_secrets(text))
 
     def build_command(self, options: Mapping[str, Any]) -> str:
@@ -167,7 +167,10 @@ def delete(
 
 
 def check_there(home: Home, kg: str) -> str:
-    """Return the name of a KG that exists at least in part. Raises KGNotFoundError, UsageError."""
+    """Return the name of a KG of which at least a part exists.
+
+    Raises KGNotFoundError, UsageError.
+    """
     from kgqa.graph.backend import check_kg_name, choose_kg
     from kgqa.graph.open import store_backend
 

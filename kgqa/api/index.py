@@ -41,7 +41,7 @@ MOST_SHOWN = 1_000_000  # paths of a trie that is built to be looked at; more wo
 
 
 class PathOptions(WalkOptions):
-    """Which paths a trie holds, and whose tokens: what an index must fit to serve."""
+    """The paths and tokens of a trie: what an index must match to be used."""
 
     as_flags: ClassVar[tuple[str, ...]] = ("direction", "mediators")
 
@@ -51,7 +51,7 @@ class PathOptions(WalkOptions):
 
 
 class IndexOptions(WorkerOptions, PathOptions):
-    """What an index holds, and how it is built."""
+    """The content of an index, and how it is built."""
 
     entities: Path | None = flag(
         None, "Only these entities: a file with an id or name on each line."
@@ -67,7 +67,7 @@ class IndexOptions(WorkerOptions, PathOptions):
 
 @dataclass(frozen=True, slots=True)
 class IndexBuild:
-    """What building an index did: ``counts`` of the whole index, ``hops`` of its paths."""
+    """The result of building an index: ``counts`` of the whole index, ``hops`` of its paths."""
 
     kg: str
     counts: PrecomputeResult
@@ -79,7 +79,8 @@ class IndexBuild:
         return {"kg": self.kg, **asdict(self.counts)}
 
 
-def _rules(info: KGInfo, card: AdapterCard, options: PathOptions) -> WalkRules:
+def _walk_rules(info: KGInfo, card: AdapterCard, options: PathOptions) -> WalkRules:
+    """Return the rules of walks by options, KG and adapter card."""
     from kgqa.methods.base import walk_rules
 
     return walk_rules(
@@ -93,7 +94,7 @@ def _rules(info: KGInfo, card: AdapterCard, options: PathOptions) -> WalkRules:
 
 
 def build_index(home: Home, store: GraphStore, given: dict[str, Any]) -> IndexBuild:
-    """Build the index of a KG, or go on with one that was stopped; see :meth:`kgqa.KG.index`."""
+    """Build the index of a KG, or continue a stopped build; see :meth:`kgqa.KG.index`."""
     from kgqa.files import writing
     from kgqa.graph.open import store_backend
     from kgqa.models.adapter import preset as card_of
@@ -102,7 +103,7 @@ def build_index(home: Home, store: GraphStore, given: dict[str, Any]) -> IndexBu
     settings, info = home.settings, store.info
     executor = options.executor()
     preset_card = card_of(options.preset) if options.preset else None
-    topics = _topics(home, store, options)
+    topics = _wanted_topics(home, store, options)
 
     # what takes a second to import waits until the cheap mistakes are out of the way
     require_llm_packages("An index, which stores the tokens of a language model,")
@@ -117,12 +118,12 @@ def build_index(home: Home, store: GraphStore, given: dict[str, Any]) -> IndexBu
     model, adapter = model_and_adapter(settings, store, options.model, options.adapter)
     loaded = load_encoder(model, adapter, cache=settings.cache_folder, progress=home.progress)
     card = preset_card or loaded.card
-    form, rules = path_format(card), _rules(info, card, options)
+    form, rules = path_format(card), _walk_rules(info, card, options)
     encoder: TokenEncoder | Callable[[], TokenEncoder] = loaded.encoder
     if not isinstance(encoder, BareEncoder):  # a worker loads its own
         encoder = partial(_slow_encoder, model, adapter, settings.cache_folder)
     resources = partial(
-        _resources, store_backend(home.url).full_url, info.name, home.account, form, encoder
+        _worker_resources, store_backend(home.url).full_url, info.name, home.account, form, encoder
     )
     with writing(home.folder(info.name), info.name):
         writer = IndexWriter(
@@ -146,7 +147,7 @@ def trie_text(
     limit: int,
     given: dict[str, Any],
 ) -> dict[str, Any]:
-    """Return the trie of an entity, from the index if one fits, else built from the graph.
+    """Return the trie of an entity, from a matching index, else built from the graph.
 
     ``given`` are :class:`PathOptions`; see :meth:`kgqa.KG.trie_text`. A note says where the trie is
     from. Raises UsageError for more than a million paths.
@@ -167,7 +168,7 @@ def trie_text(
     loaded = load_encoder(model, adapter, cache=settings.cache_folder, progress=home.progress)
     card = card_of(options.preset) if options.preset else loaded.card
     lexicon = PathLexicon(loaded.encoder, path_format(card))
-    rules = _rules(store.info, card, options)
+    rules = _walk_rules(store.info, card, options)
     source, constraint = _entity_trie(home, store, resolution, lexicon, rules)
     trie = constraint.trie
     return {
@@ -189,7 +190,7 @@ def _entity_trie(
     lexicon: PathLexicon,
     rules: WalkRules,
 ) -> tuple[str, StoredConstraint]:
-    """Return where the trie of an entity is from, ``shard`` or ``graph``, and the trie."""
+    """Return the source of an entity's trie, ``shard`` or ``graph``, and the trie."""
     from kgqa.errors import EmptyLanguageError
     from kgqa.graph.model import keys_array
     from kgqa.paths.walk import walk
@@ -228,9 +229,9 @@ def _entity_trie(
 
 
 def tries_of(home: Home, info: KGInfo, entity_id: str, entity: int) -> list[dict[str, Any]]:
-    """Return the size of the trie of an entity, by id and key, in each index that holds it.
+    """Return the size of an entity's trie in each index that has it.
 
-    ``bytes`` is its part of the shard, by paths. A damaged index is reported and passed over.
+    ``bytes`` is its part of the shard, by paths. A damaged index is reported and skipped.
     """
     from kgqa.trie.arrays import in_order
     from kgqa.trie.index.manifest import Manifest
@@ -263,7 +264,7 @@ def tries_of(home: Home, info: KGInfo, entity_id: str, entity: int) -> list[dict
     return tries
 
 
-def _resources(
+def _worker_resources(
     url: str,
     kg: str,
     account: dict[str, str | None],
@@ -279,6 +280,7 @@ def _resources(
 
 
 def _slow_encoder(model: str | None, adapter: str | None, cache: Path) -> TokenEncoder:
+    """Load the tokenizer of a model by transformers."""
     from kgqa.models.kg_llm import load_encoder
     from kgqa.progress import Silent
 
@@ -286,10 +288,10 @@ def _slow_encoder(model: str | None, adapter: str | None, cache: Path) -> TokenE
     return encoder
 
 
-def _topics(home: Home, store: GraphStore, options: IndexOptions) -> IntArray | None:
-    """Return the keys of the entities that were asked for, None if all are meant.
+def _wanted_topics(home: Home, store: GraphStore, options: IndexOptions) -> IntArray | None:
+    """Return the keys of the entities to index, None for all.
 
-    One that the KG lacks is reported and left out.
+    An entity that the KG lacks is reported and skipped.
     """
     from kgqa.graph.model import keys_array
     from kgqa.linking.resolve import resolve_entity
@@ -323,6 +325,7 @@ def _topics(home: Home, store: GraphStore, options: IndexOptions) -> IntArray | 
 
 
 def _topics_of_line(home: Home, line: str, where: str) -> list[str]:
+    """Return the topic entities of a line of a question file, [] with a note if malformed."""
     if not line.strip():
         return []
     try:

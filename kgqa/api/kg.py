@@ -40,9 +40,9 @@ DEFAULT_METHOD = "auto"
 
 @dataclass(frozen=True, slots=True)
 class EntityPaths(Tabular):
-    """The shown paths of an entity; ``of``: the number of all its paths.
+    """The selected paths of an entity; ``total``: the number of all its paths.
 
-    ``hops`` is the most edges that a path may have.
+    ``hops``: the maximum number of edges of a path.
     """
 
     entity: Resolution
@@ -167,7 +167,7 @@ class KG:
         from kgqa.api.qa import QA
 
         session = QA(self.home, self.store, method, options)
-        session.hold = self._hold
+        session.hold = self._keep_open
         return session
 
     def link(self, question: str, limit: int = 10) -> list[Candidate]:
@@ -303,7 +303,7 @@ class KG:
 
         read = parse_plan(plan) if isinstance(plan, str) else plan
         limits = QueryLimits(rows=rows, seconds=seconds)
-        return self._hold(rows_of(read, self._property_graph(), limits))
+        return self._keep_open(rows_of(read, self._property_graph(), limits))
 
     def cypher(self, plan: str | Plan) -> str:
         """Return a plan as Cypher that runs in Neo4j Browser as it stands.
@@ -378,6 +378,7 @@ class KG:
         return example_questions(self.about(4 * most)["relations"], self.query, most)
 
     def _property_graph(self) -> Any:
+        """Return the store as a property graph. Raises UsageError if it is not one."""
         from kgqa.graph.schema import PropertyGraph
 
         store = self.store
@@ -515,11 +516,13 @@ class KG:
                 result.keep()
         self._store.close()
 
-    def _hold(self, result: QueryResult) -> QueryResult:
+    def _keep_open(self, result: QueryResult) -> QueryResult:
+        """Register a result, whose evidence is read before the KG is closed."""
         self._results[id(result)] = result
         return result
 
     def _close_sessions(self) -> None:
+        """Close the sessions that :meth:`ask` opened."""
         for session in self._sessions.values():
             session.close()
         self._sessions.clear()
@@ -538,12 +541,14 @@ class KG:
 
 
 def _paths(given: str | Path | Sequence[str | Path]) -> list[Path]:
+    """Return one or several paths as a list."""
     from pathlib import Path
 
     return [Path(path) for path in ([given] if isinstance(given, str | Path) else given)]
 
 
 def _path_dict(path: GroundedPath) -> dict[str, Any]:
+    """Return a path as JSON, in the form of an answer's paths."""
     edges = [edge.to_dict() for edge in path.edges]
     return {
         "text": path.text,

@@ -80,7 +80,7 @@ def load(home: Home, name: str, sources: Sequence[object], given: dict[str, Any]
     asking: Any = taken(ExtractionOptions, given, "the loader text") if extracts else None
     options = LOADERS.options(name, given)
     _check_store(home, how)
-    _check_meant(home, how)
+    _check_database(home, how)
 
     from kgqa.graph.open import check_kg_name, open_store, open_writer
     from kgqa.loaders.blocks import STDIN
@@ -107,7 +107,7 @@ def load(home: Home, name: str, sources: Sequence[object], given: dict[str, Any]
         dump = hasattr(loader_class, "dump")  # a KG is named after such a dump, not its files
         if settings.kg is None and not dump and dump_files.paths[0] == STDIN:
             raise UsageError("Triples from standard input have no name.", "Name the KG by `kg`.")
-        kg = check_kg_name(settings.kg or named or (name if dump else _stem(dump_files)))
+        kg = check_kg_name(settings.kg or named or (name if dump else _default_name(dump_files)))
         folder = home.folder(kg)
         writer = stack.enter_context(
             open_writer(
@@ -126,13 +126,13 @@ def load(home: Home, name: str, sources: Sequence[object], given: dict[str, Any]
             result = run(loader, dump_files, kg, writer, folder, home.progress, how.work_folder)
         counts = asdict(result)
         if general is not None:
-            counts |= _extracted(home, loader, dump_files.paths, counts, general, asking)
+            counts |= _extraction_cost(home, loader, dump_files.paths, counts, general, asking)
     return KG(home, open_store(home.url, kg, **home.account), counts)
 
 
 @contextmanager
 def on_disk(name: str, sources: Sequence[object], called: str) -> Iterator[list[Path]]:
-    """Yield the sources as files; data of memory or a database is kept in a temporary folder.
+    """Yield the sources as files, as a context; data of memory or a database is in a temporary one.
 
     ``called``: the name of a table that has none.
     """
@@ -150,6 +150,7 @@ def on_disk(name: str, sources: Sequence[object], called: str) -> Iterator[list[
 
 
 def _general_llm(home: Home, options: ExtractionOptions) -> GeneralLLM:
+    """Return the general LLM for extraction. Raises UsageError if none is configured."""
     from kgqa.methods.resources import Resources
 
     resources = Resources(home.settings, progress=home.progress)
@@ -162,7 +163,7 @@ def _general_llm(home: Home, options: ExtractionOptions) -> GeneralLLM:
     return general
 
 
-def _extracted(
+def _extraction_cost(
     home: Home,
     loader: Any,
     sources: Sequence[Path],
@@ -190,12 +191,13 @@ def _extracted(
     }
 
 
-def _stem(sources: Sources) -> str:
+def _default_name(sources: Sources) -> str:
+    """Return the KG name after the first source: its file name without endings."""
     return sources.paths[0].resolve().name.split(".")[0]
 
 
 def _check_store(home: Home, how: StoringOptions) -> None:
-    """Raise UsageError if an option is for another kind of store than the KG would be in."""
+    """Raise UsageError if an option is for another kind of store than the KG's."""
     from kgqa.graph.open import store_backend, store_entry
 
     fields = store_entry(home.url).options_model().model_fields
@@ -209,8 +211,8 @@ def _check_store(home: Home, how: StoringOptions) -> None:
             )
 
 
-def _check_meant(home: Home, how: StoringOptions) -> None:
-    """Raise UsageError if NEO4J_URI alone points a load at a database of other things."""
+def _check_database(home: Home, how: StoringOptions) -> None:
+    """Raise UsageError if only NEO4J_URI directs a load to a database with other content."""
     from kgqa.graph.neo4j_backend import Neo4jStores
     from kgqa.graph.open import store_backend
 
@@ -258,7 +260,7 @@ def attach(
 
 
 def attach_to(home: Home, **taken: Any) -> Attached:
-    """Attach the database of ``home``; return what was found in it. See `attach`."""
+    """Attach the database of ``home``; return what was found. See :func:`attach`."""
     from kgqa.graph.attached_attach import Taken
     from kgqa.graph.attached_attach import attach as survey
     from kgqa.graph.neo4j_backend import Neo4jStores
@@ -285,7 +287,7 @@ def attach_to(home: Home, **taken: Any) -> Attached:
             attached = attach_endpoint(
                 client, home.settings.home, kg, SparqlTaken(**taken), home.progress
             )
-        _read_for_questions(home, attached.kg)
+        _warm_up(home, attached.kg)
         return attached
     for field in ("named_graph", "default_language", "label_property"):
         if taken.pop(field, None):
@@ -297,6 +299,7 @@ def attach_to(home: Home, **taken: Any) -> Attached:
 
 
 def _not_attached(url: str) -> UsageError:
+    """Return the error of a URL that is neither a Neo4j server nor a SPARQL endpoint."""
     return UsageError(
         f"{url} is not a Neo4j server or a SPARQL endpoint.",
         "Give neo4j://host:7687 or https://host/sparql; tables of another database are loaded: "
@@ -304,8 +307,8 @@ def _not_attached(url: str) -> UsageError:
     )
 
 
-def _read_for_questions(home: Home, kg: str) -> None:
-    """Read what any question needs of all of an endpoint; it is kept beside the survey."""
+def _warm_up(home: Home, kg: str) -> None:
+    """Read what every question needs of an endpoint, and cache it beside the survey."""
     from kgqa.graph.open import open_store
     from kgqa.paths.schema import Schema
     from kgqa.paths.walk import WalkRules
@@ -324,14 +327,14 @@ def _read_for_questions(home: Home, kg: str) -> None:
 
 
 def attached_lines(attached: Attached) -> list[str]:
-    """Return what attaching found as ``kgqa attach`` prints it."""
+    """Return the result of attaching as lines for ``kgqa attach``."""
     from kgqa.graph.attached_attach import described
 
     return described(attached)
 
 
 def attached_dict(attached: Attached) -> dict[str, Any]:
-    """Return what attaching found as ``kgqa attach --json`` prints it."""
+    """Return the result of attaching as ``kgqa attach --json`` prints it."""
     info, record = attached.survey.info, attached.record
     return {
         "kg": attached.kg,

@@ -26,13 +26,14 @@ _TRIED = (50, 5_000)  # of them, for an example of a relation
 
 
 def about(store: QueryStore, most: int) -> dict[str, Any]:
-    """Return what a KG holds: see :meth:`kgqa.KG.about`."""
+    """Describe the content of a KG as JSON: see :meth:`kgqa.KG.about`."""
     from kgqa.graph.model import keys_array
     from kgqa.graph.schema import described_schema
     from kgqa.queries.implicit_classes import queryable
     from kgqa.queries.plan import ANY, quoted_name
 
     def written(name: str) -> str:
+        """Return a type or relation as a plan writes it."""
         return quoted_name(name) if name else ANY
 
     graph, info = queryable(store), store.info
@@ -82,11 +83,11 @@ def status(home: str | Path | Home | None = None, *, verify: bool = False) -> di
         missing.append("No KG is ingested. Load one: kgqa ingest freebase")
     model: dict[str, Any] | None = None
     try:
-        model = _model(home)
+        model = _model_status(home)
     except KgqaError as error:
         missing.append(str(error))
-    encoder = cache(partial(_encoder, home, missing)) if model else lambda: None
-    kgs = [_kg(home, info, encoder, missing, verify=verify) for info in infos]
+    encoder = cache(partial(_load_encoder, home, missing)) if model else lambda: None
+    kgs = [_kg_status(home, info, encoder, missing, verify=verify) for info in infos]
     missing += filter(None, (left_out(home.folder(info.name)) for info in infos))
     missing += [
         f"No index of {kg['name']} fits the model, so paths are composed on the fly. "
@@ -107,8 +108,8 @@ def status(home: str | Path | Home | None = None, *, verify: bool = False) -> di
     }
 
 
-def _model(home: Home) -> dict[str, Any]:
-    """Return the KG-LLM and its measured plan; nothing that runs it is imported."""
+def _model_status(home: Home) -> dict[str, Any]:
+    """Describe the KG-LLM and its measured decoding plan, without importing what runs it."""
     from kgqa.extras import require_llm_packages
     from kgqa.models.kg_llm import PLANS_FILE, chosen, known_plan
     from kgqa.models.locate import SMOLLM, smollm_is_converted
@@ -131,8 +132,8 @@ def _model(home: Home) -> dict[str, Any]:
     }
 
 
-def _encoder(home: Home, missing: list[str]) -> LoadedEncoder | None:
-    """Return the KG-LLM's tokenizer, which indexes are compared with; None if it is damaged."""
+def _load_encoder(home: Home, missing: list[str]) -> LoadedEncoder | None:
+    """Load the KG-LLM's tokenizer, with which indexes are compared; None if it is damaged."""
     from kgqa.models.kg_llm import load_encoder
 
     given = home.settings
@@ -157,7 +158,7 @@ def _card(home: Home, info: KGInfo, encoder: LoadedEncoder) -> AdapterCard:
     return ADAPTERS.card(folder) if folder else encoder.card
 
 
-def _kg(
+def _kg_status(
     home: Home,
     info: KGInfo,
     loaded: Callable[[], LoadedEncoder | None],
@@ -165,6 +166,7 @@ def _kg(
     *,
     verify: bool,
 ) -> dict[str, Any]:
+    """Describe one KG: counts, indexes, which of them match the model, ranker."""
     from kgqa.trie.index.manifest import Manifest
     from kgqa.trie.index.reader import TrieIndex, all_manifests
 
@@ -209,11 +211,11 @@ def _kg(
                     "verified_seconds": seconds if verify else None,
                 }
             )
-    return {**asdict(info), "ranker": _ranker(home, info), "indexes": indexes}
+    return {**asdict(info), "ranker": _ranker_status(home, info), "indexes": indexes}
 
 
-def _ranker(home: Home, info: KGInfo) -> dict[str, Any] | None:
-    """Return a description of the KG's own path ranker, None without one."""
+def _ranker_status(home: Home, info: KGInfo) -> dict[str, Any] | None:
+    """Describe the KG's own path ranker, None without one."""
     from kgqa.models.path_ranker import RANKERS, own_ranker
 
     folder = own_ranker(home.folder(info.name))
@@ -233,9 +235,9 @@ _ENDS = re.compile(r".* (?:by|in|at|to|from|with|on|for)")
 def example_questions(
     relations: Sequence[Mapping[str, str]], query: Callable[..., QueryResult], most: int
 ) -> list[str]:
-    """Return questions that a KG answers, ``most`` at most. Raises GraphError.
+    """Return at most ``most`` questions that the KG answers. Raises GraphError.
 
-    ``relations``: each with a ``plan`` that gives its heads; ``query`` runs one.
+    ``relations``: each with a ``plan`` that gives its heads; ``query`` runs a plan.
     """
     questions: dict[str, str] = {}  # by relation
     for place, relation in enumerate(relations):
@@ -257,7 +259,7 @@ def example_questions(
 
 
 def _question(relation: str, name: str) -> str:
-    """Return a question for a relation of an entity.
+    """Phrase a question for a relation of an entity.
 
     >>> _question("captain", "Aurora"), _question("dependsOn", "billing")
     ('What is the captain of Aurora?', 'What does billing depend on?')

@@ -45,7 +45,7 @@ _OTHERS = 5  # entities of a shared name that are listed
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question with its given topic entities and choices, by id or name.
+    """A question with its topic entities and choices, each given by id or name.
 
     ``reading``: which of the readings that its answer offers is meant, from 1; None leaves it open.
     ``after``: the turns before it, the latest last, for what it leaves out. ``stop`` is called now
@@ -65,7 +65,7 @@ class Asked:
 
 
 class QA:
-    """A KG and a method, ready for many questions.
+    """A session: a KG and a method with its loaded models, for many questions.
 
     ``options`` has the method's options with their defaults. Models are loaded with the first
     question and stay loaded. Close the session with :meth:`close`, or use ``with``. It must not be
@@ -89,7 +89,7 @@ class QA:
         self.hold: Callable[[QueryResult], object] = lambda _: None  # registers a result in the KG
 
     def on(self, store: GraphStore) -> QA:
-        """Return a session with the same options about the KG in ``store``."""
+        """Return a session with the same options for the KG in ``store``."""
         session = copy(self)
         session.store = store
         session._version = schema_version(store)
@@ -106,7 +106,7 @@ class QA:
             self._home.settings,
             store=self.store,
             progress=self._home.progress,
-            open_index=self._open_index if self.store is not None else None,
+            open_index=self._open_trie_index if self.store is not None else None,
             models=self._models,
             build_command=self._home.build_command,
         )
@@ -115,7 +115,7 @@ class QA:
         return method
 
     def load(self) -> None:
-        """Load every model that a question may need now, not with the first that needs it."""
+        """Load every model that a question may need now, instead of at first use."""
         _ = getattr(self.method, "members", None)  # an ensemble's are made when they are asked
 
     def ask(
@@ -130,7 +130,7 @@ class QA:
         """Answer one question; see :meth:`kgqa.KG.ask`."""
         turns = turns_of(after)
         asked = Asked(question, tuple(entities), tuple(choices), after=turns, reading=reading)
-        ((_, answer),) = self._answers(self._kg(), [asked])
+        ((_, answer),) = self._answers(self._refreshed_store(), [asked])
         if isinstance(answer, KgqaError):
             raise answer
         return answer
@@ -150,6 +150,7 @@ class QA:
         texts: list[str] = []
 
         def asked() -> Iterator[Asked]:
+            """Yield the questions, remembering their texts."""
             for given in questions:
                 question = (
                     Asked(given)
@@ -174,6 +175,7 @@ class QA:
                     turn += 1
 
     def _failed(self, question: str, error: KgqaError) -> Answer:
+        """Return an answer that only has the error of its question."""
         from kgqa.answers.answer import Answer
 
         return Answer(question=question, method=self.name, topic_entities=(), error=error)
@@ -186,7 +188,7 @@ class QA:
         Questions are taken from the iterable only when they can be processed, so it may wait for
         further questions while others are answered.
         """
-        return self._answers(self._kg(), questions)
+        return self._answers(self._refreshed_store(), questions)
 
     def answers(
         self, store: GraphStore, questions: Sequence[Question], *, linked: bool = False
@@ -199,26 +201,27 @@ class QA:
         from kgqa.questions.meanings import known_topics
 
         def linked_questions() -> Iterator[LinkedQuestion | KgqaError]:
+            """Yield the questions with their topic entities, or the error of linking."""
             for question in questions:
                 try:
                     given = () if linked else tuple(known_topics(store, question))
                     asked = Asked(question.question, given, tuple(question.choices))
-                    yield self._linked(store, asked, [])
+                    yield self._link_question(store, asked, [])
                 except KgqaError as error:
-                    yield self._unlinked(question, error)
+                    yield self._without_topics(question, error)
 
         with closing(self.method.answers(store, linked_questions())) as results:
             yield from results
 
     def calls(self) -> tuple[int, int]:
-        """Return the numbers of the general LLM's calls and of those answered from the cache."""
+        """Return how many calls of the general LLM were made, and how many the cache answered."""
         general = self.method.general
         used = general.usage if general is not None else None
         return (used.calls, used.cached) if used else (0, 0)
 
     @property
     def kg_llms(self) -> frozenset[tuple[object, ...]]:
-        """The KG-LLMs that this session has loaded, by name."""
+        """The identities of the KG-LLMs that this session has loaded."""
         return frozenset() if self._resources is None else self._resources.kg_llms
 
     def close(self) -> None:
@@ -238,7 +241,8 @@ class QA:
         given = ", ".join(f"{name}={value!r}" for name, value in self.options.given().items())
         return f"<QA {self.name}{f' ({given})' if given else ''}>"
 
-    def _kg(self) -> GraphStore:
+    def _refreshed_store(self) -> GraphStore:
+        """Return the store at its present version; models are rebound if the schema changed."""
         if self.store is None:
             raise ValueError("this session is for questions that bring a graph of their own")
         self.store.refresh()
@@ -251,6 +255,7 @@ class QA:
     def _answers(
         self, store: GraphStore, questions: Iterable[Asked]
     ) -> Generator[tuple[int, Answer | KgqaError], None, None]:
+        """Yield the number and answer of each question; results are registered with the KG."""
         live = isinstance(store, LiveStore)
         given = self._live_answers(questions) if live else self._state_answers(store, questions)
         with closing(given) as answers:
@@ -262,10 +267,10 @@ class QA:
     def _live_answers(
         self, questions: Iterable[Asked]
     ) -> Generator[tuple[int, Answer | KgqaError], None, None]:
-        """Yield answers each of which is of one state of a database that others change."""
+        """Yield answers, each computed from one state of a database that others change."""
         for number, asked in enumerate(questions):
             for tried in range(1, 4 * _STATES + 1):
-                store = self._kg()
+                store = self._refreshed_store()
                 try:
                     ((_, answer),) = self._state_answers(store, [asked])
                 except KgqaError as error:
@@ -283,21 +288,28 @@ class QA:
     def _state_answers(
         self, store: GraphStore, questions: Iterable[Asked]
     ) -> Generator[tuple[int, Answer | KgqaError], None, None]:
-        open_: dict[int, _Open] = {}  # by the number of the reading
+        """Yield answers computed from one state of the store.
+
+        1. Each question becomes one or several readings, whose topic entities are linked.
+        2. The method answers the linked readings, perhaps together.
+        3. When all readings of a question are answered, the most confident answer is yielded.
+        """
+        open_: dict[int, _OpenReading] = {}  # by the number of the reading
 
         def linked_questions() -> Iterator[LinkedQuestion | KgqaError]:
+            """Yield the linked readings of the questions, or errors of linking."""
             at = 0
             for number, asked in enumerate(questions):
-                meant = self._readings(store, asked)
+                meant = self._readings_of(store, asked)
                 answers: list[Answer | KgqaError | None] = [None] * len(meant)
                 for place, reading in enumerate(meant):
-                    this = open_[at] = _Open(number, place, reading, answers, asked.reading)
+                    this = open_[at] = _OpenReading(number, place, reading, answers, asked.reading)
                     at += 1
                     said = reading.entities or asked.entities
                     one_asked = replace(asked, question=reading.question, entities=said)
                     try:
                         with deadline(asked.stop):
-                            linked = self._linked(store, one_asked, this.notes)
+                            linked = self._link_question(store, one_asked, this.notes)
                         linked = replace(linked, among=reading.among)
                     except KgqaError as error:
                         yield error
@@ -316,6 +328,7 @@ class QA:
             return
 
         def every() -> Iterator[LinkedQuestion | KgqaError]:
+            """Yield the first linked reading, which was consumed, and the rest."""
             assert first is not None
             yield first
             yield from linked
@@ -327,12 +340,12 @@ class QA:
             for at, answer in results:
                 this = open_.pop(at)
                 if isinstance(answer, EmptyLanguageError):
-                    names = _listed(this.topics)
+                    names = _list_others(this.topics)
                     answer = EmptyLanguageError(
                         f"{answer.message} Asked about: {names}.", answer.hint
                     )
                 elif not isinstance(answer, KgqaError):
-                    answer = with_unused(_kept(answer, this.reading))
+                    answer = with_unused(_restricted(answer, this.reading))
                     answer = answer if this.choices else as_whether(answer)
                     answer = replace(
                         answer,
@@ -343,17 +356,18 @@ class QA:
                 this.answers[this.place] = answer
                 done = [result for result in this.answers if result is not None]
                 if len(done) == len(this.answers):
-                    yield this.number, _as_read(store, _chosen(done), this.chosen)
+                    yield this.number, _as_chosen_reading(store, _most_confident(done), this.chosen)
 
-    def _readings(self, store: GraphStore, asked: Asked) -> list[Reading]:
-        """Return the readings of a question after the earlier ones; mostly the question itself."""
+    def _readings_of(self, store: GraphStore, asked: Asked) -> list[Reading]:
+        """Return the readings of a follow-up after earlier turns; mostly the question itself."""
         from kgqa.linking.followup import Reading, readings
 
         if asked.entities or not asked.after or len(asked.question) > _LONGEST_FOLLOW_UP:
             return [Reading(asked.question)]
         return readings(store, asked.question, asked.after)
 
-    def _linked(self, store: GraphStore, asked: Asked, notes: list[str]) -> LinkedQuestion:
+    def _link_question(self, store: GraphStore, asked: Asked, notes: list[str]) -> LinkedQuestion:
+        """Normalise a question's wording, and find its topic entities and choices."""
         from kgqa.graph.names import is_storable
         from kgqa.linking.linker import check_question, question_words
         from kgqa.linking.wording import worded
@@ -396,7 +410,7 @@ class QA:
         return linked
 
     def _check_language(self, store: GraphStore, question: str) -> None:
-        """Raise LinkingError for a question that the models here cannot read."""
+        """Raise LinkingError for a question in a language that the models cannot read."""
         from kgqa.linking.language import foreign_language, speaks
 
         if any(getattr(self.options, name, None) for name in ("encoder", "model")):
@@ -409,22 +423,24 @@ class QA:
                 "multilingual `model`.",
             )
 
-    def _unlinked(self, question: Question, error: KgqaError) -> LinkedQuestion | KgqaError:
+    def _without_topics(self, question: Question, error: KgqaError) -> LinkedQuestion | KgqaError:
+        """Return the question without topics if the method needs none, else the error."""
         from kgqa.methods.base import LinkedQuestion
 
         if not self.options.needs_topics and isinstance(error, LinkingError | EntityNotFoundError):
             return LinkedQuestion(question.question, (), 0.0, tuple(question.choices))
         return error
 
-    def _open_index(self, key: IndexKey) -> TrieIndex:
+    def _open_trie_index(self, key: IndexKey) -> TrieIndex:
+        """Open the trie index with a key."""
         from kgqa.trie.index.reader import open_index
 
         return open_index(self._home.tries(key.kg), key)
 
 
 @dataclass(slots=True)
-class _Open:
-    """One reading of a question in progress; ``answers``: the answers of all its readings."""
+class _OpenReading:
+    """A reading of a question in progress; ``answers``: those of all its readings."""
 
     number: int
     place: int
@@ -442,7 +458,7 @@ class _Open:
 
 
 def turns_of(after: Answer | Sequence[Answer]) -> tuple[Turn, ...]:
-    """Return the earlier questions and answers that a follow-up may refer to.
+    """Return the earlier turns to which a follow-up may refer. Raises UsageError.
 
     Raises UsageError for anything but answers.
     """
@@ -465,16 +481,17 @@ def turns_of(after: Answer | Sequence[Answer]) -> tuple[Turn, ...]:
 
 
 def _counted(answer: Answer) -> tuple[str, ...]:
-    """Return the ids of the counted things of an answer that is a number, if they are few."""
+    """Return the ids of the entities that a numeric answer counts, if they are few."""
     result = answer.result
     ids = result.counted_ids(_MOST_TOPICS + 1) if result and result.value is not None else []
     return tuple(filter(None, ids)) if len(ids) <= _MOST_TOPICS else ()
 
 
-def _chosen(answers: Sequence[Answer | KgqaError]) -> Answer | KgqaError:
-    """Return the first answer that is about as sure as the surest, of readings in their order."""
+def _most_confident(answers: Sequence[Answer | KgqaError]) -> Answer | KgqaError:
+    """Return the first answer whose confidence is near the highest; readings are in order."""
 
     def sure(result: Answer | KgqaError) -> float:
+        """Return the confidence of an answer, -1 for an error or no answer."""
         answered = not isinstance(result, KgqaError) and (
             result.answers or result.result is not None  # nothing is like it: an answer, too
         )
@@ -484,10 +501,10 @@ def _chosen(answers: Sequence[Answer | KgqaError]) -> Answer | KgqaError:
     return next(answer for answer in answers if sure(answer) >= surest - _ABOUT_AS_SURE)
 
 
-def _as_read(
+def _as_chosen_reading(
     store: GraphStore, answer: Answer | KgqaError, number: int | None
 ) -> Answer | KgqaError:
-    """Return an answer in the reading that a person chose; in its own if ``number`` is None."""
+    """Return an answer in the reading that the user chose, unchanged if ``number`` is None."""
     from kgqa.methods.query import as_read
     from kgqa.queries.run import rows_of
 
@@ -499,10 +516,10 @@ def _as_read(
         return error
 
 
-def _kept(answer: Answer, reading: Reading) -> Answer:
-    """Return an answer without the entities that a reading excludes.
+def _restricted(answer: Answer, reading: Reading) -> Answer:
+    """Return an answer with only the entities that its reading allows.
 
-    Its paths are those that lead to what is left.
+    Only paths to the remaining answers are kept.
     """
     among = reading.among if answer.result is None else ()  # a plan is of no others
     if not (among or reading.apart):
@@ -530,15 +547,16 @@ def _kept(answer: Answer, reading: Reading) -> Answer:
 
 
 def _more(questions: Iterable[Asked]) -> bool:
+    """Return whether more than one question may follow."""
     return not isinstance(questions, list) or len(questions) > 1
 
 
 def topic_entities(
     store: GraphStore, question: str, named: Sequence[str], notes: list[str]
 ) -> list[TopicEntity]:
-    """Return the topic entities: those ``named`` by id or name, else those that linking finds.
+    """Return the topic entities: the ``named`` ones (by id or name), else linked ones.
 
-    What else a name may mean is appended to ``notes``. Raises LinkingError, EntityNotFoundError.
+    Notes on ambiguous names are appended to ``notes``. Raises LinkingError, EntityNotFoundError.
     """
     from kgqa.answers.answer import TopicEntity
     from kgqa.linking import linker
@@ -558,7 +576,7 @@ def topic_entities(
             for resolution in resolutions
             if resolution.others
         ]
-        notes += _taken([*named], resolutions)
+        notes += _similar_name_notes([*named], resolutions)
         return [
             TopicEntity(resolution.key, resolution.id, resolution.name, 1.0)
             for resolution in resolutions
@@ -575,9 +593,9 @@ def topic_entities(
         if others:
             notes.append(
                 f"Interpreted '{topic.mention}' as {said_entity(topic.name, topic.id)}. "
-                f"Others of that name: {_listed(others)}. Choose with `entities`."
+                f"Others of that name: {_list_others(others)}. Choose with `entities`."
             )
-    notes += _taken(
+    notes += _similar_name_notes(
         [as_written(question, candidate.start, candidate.end) for candidate in chosen], chosen
     )
     return [
@@ -593,8 +611,8 @@ def topic_entities(
     ]
 
 
-def _taken(texts: Sequence[str], resolutions: Sequence[Any]) -> list[str]:
-    """Return the notes that a text was taken for a name with other symbols."""
+def _similar_name_notes(texts: Sequence[str], resolutions: Sequence[Any]) -> list[str]:
+    """Return notes on texts that were resolved to names with other symbols."""
     from kgqa.linking.signs_and_symbols import is_taken_for
 
     return [
@@ -605,14 +623,15 @@ def _taken(texts: Sequence[str], resolutions: Sequence[Any]) -> list[str]:
 
 
 def shared_name(asked: str, resolution: Resolution) -> str:
-    """Return the note that other entities share the name ``asked``."""
+    """Return the note that other entities have the same name ``asked``."""
     return (
         f"Interpreted {said_name(asked)} as {resolution.id}, the best connected one; others: "
-        f"{_listed(resolution.others)}."
+        f"{_list_others(resolution.others)}."
     )
 
 
-def _listed(resolutions: Sequence[Any]) -> str:
+def _list_others(resolutions: Sequence[Any]) -> str:
+    """Join the first entities into text, with the number of others."""
     shown = ", ".join(
         said_entity(resolution.name, resolution.id) for resolution in resolutions[:_OTHERS]
     )

@@ -36,17 +36,17 @@ _TRAINING = "Training"
 
 
 def training_examples(home: Home, out: Path, given: dict[str, Any]) -> ExamplesReport:
-    """Write the examples that :class:`ExampleOptions` give to a file, to look at them."""
+    """Write the training examples of :class:`ExampleOptions` to a file for inspection."""
     options: ExampleOptions = validated(ExampleOptions, given, "kgqa train data")
     require_llm_packages("Making examples for a language model")
     from kgqa.training.adapters import training_examples
 
     with _store_for(home, options) as store:
-        return training_examples(store, options, out, **_places(home))
+        return training_examples(store, options, out, **_training_context(home))
 
 
 def train_adapter(home: Home, out: Path, given: dict[str, Any]) -> AdapterReport:
-    """Train a LoRA adapter, or all weights, into a folder; a stopped run goes on.
+    """Train a LoRA adapter, or all weights, into a folder; a stopped run is continued.
 
     ``given`` are the fields of :class:`AdapterTraining`. Raises UsageError, DataError, ModelError.
     """
@@ -56,11 +56,11 @@ def train_adapter(home: Home, out: Path, given: dict[str, Any]) -> AdapterReport
     from kgqa.training.adapters import train_adapter
 
     with _store_for(home, options) as store:
-        return train_adapter(store, options, out, **_places(home))
+        return train_adapter(store, options, out, **_training_context(home))
 
 
 def train_reasoner(home: Home, out: Path, given: dict[str, Any]) -> ReasonerReport:
-    """Train a graph reasoner into a folder; a stopped run goes on.
+    """Train a graph reasoner into a folder; a stopped run is continued.
 
     ``given`` are the fields of :class:`ReasonerTraining`. Raises UsageError, DataError, ModelError.
     """
@@ -69,11 +69,11 @@ def train_reasoner(home: Home, out: Path, given: dict[str, Any]) -> ReasonerRepo
     with home.open_store() as store:
         from kgqa.training.reasoners import train_reasoner
 
-        return train_reasoner(store, options, out, **_places(home))
+        return train_reasoner(store, options, out, **_training_context(home))
 
 
 def learn(home: Home, store: GraphStore, given: dict[str, Any]) -> LearnReport:
-    """Make the KG's own path ranker; see :meth:`kgqa.KG.learn`."""
+    """Fit the KG's own path ranker; see :meth:`kgqa.KG.learn`."""
     options: LearnOptions = validated(LearnOptions, given, "kgqa learn")
     require_llm_packages(_TRAINING)
     from kgqa.files import writing
@@ -83,7 +83,7 @@ def learn(home: Home, store: GraphStore, given: dict[str, Any]) -> LearnReport:
     folder, kg = home.folder(store.info.name), store.info.name
     universal = universal_ranker(home.settings.encoder, home.settings.cache_folder)
     with writing(folder, kg):
-        report = learn(store, folder, options, universal=universal, **_places(home))
+        report = learn(store, folder, options, universal=universal, **_training_context(home))
         if not options.adapter:
             return report
         return report.model_copy(update={"adapter": _own_adapter(home, store, folder, options)})
@@ -92,7 +92,7 @@ def learn(home: Home, store: GraphStore, given: dict[str, Any]) -> LearnReport:
 def _own_adapter(
     home: Home, store: GraphStore, folder: Path, options: LearnOptions
 ) -> AdapterReport:
-    """Train the KG's own adapter on people's questions, starting from the best fitting one."""
+    """Train the KG's own adapter on people's questions, starting from the best matching one."""
     from kgqa.models.kg_llm import OWN_ADAPTER, suited_adapter
     from kgqa.training.adapters import train_adapter
 
@@ -110,14 +110,16 @@ def _own_adapter(
         loss="relations",
         seed=options.seed,
     )
-    return train_adapter(store, training, out, **_places(home))
+    return train_adapter(store, training, out, **_training_context(home))
 
 
 def _store_for(home: Home, options: ExampleOptions) -> AbstractContextManager[GraphStore | None]:
+    """Open the store if the options need one, else yield None."""
     return home.open_store() if options.needs_store else nullcontext()
 
 
-def _places(home: Home) -> dict[str, Any]:
+def _training_context(home: Home) -> dict[str, Any]:
+    """Return device, cache folder and progress as keyword arguments for training."""
     settings = home.settings
     return {
         "device": settings.device,

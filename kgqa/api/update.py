@@ -66,7 +66,7 @@ def update(
         if name == info.loader == "tables" and mapping.exists():
             kept["mapping"] = mapping
         adding, removing = (
-            _loader(name, {**kept, **given, **of}, names if of is _ADDING else None)
+            _make_loader(name, {**kept, **given, **of}, names if of is _ADDING else None)
             for of in (_ADDING, _REMOVING)
         )
         index = _Indexes(home, store)
@@ -109,7 +109,7 @@ _REMOVING: dict[str, Any] = {"types": None, "relation_names": None}  # those fil
 
 
 def _loader_for(own: str, files: Sequence[Path]) -> str:
-    """Return the name of the loader that reads ``files``, of a KG whose own is ``own``."""
+    """Return the name of the loader for ``files``; ``own``: the one that the KG was loaded with."""
     names = [path.name.lower() for path in files]
     for ending in (".gz", ".bz2", ".zst"):
         names = [name.removesuffix(ending) for name in names]
@@ -119,7 +119,8 @@ def _loader_for(own: str, files: Sequence[Path]) -> str:
     return "triples" if tables or not own or own == "text" else own
 
 
-def _loader(name: str, given: dict[str, Any], names: Path | None) -> Loader:
+def _make_loader(name: str, given: dict[str, Any], names: Path | None) -> Loader:
+    """Build a loader with its options. Raises UsageError if it extracts triples by a model."""
     entry = LOADERS.entry(name)
     model = entry.options_model().model_fields
     if names is not None and "names" in model:
@@ -136,7 +137,7 @@ def _loader(name: str, given: dict[str, Any], names: Path | None) -> Loader:
 
 
 class _Indexes:
-    """The indexes of a changing KG: the rows that they lose, and keep."""
+    """The trie indexes of a changing KG: which rows a change invalidates."""
 
     def __init__(self, home: Home, store: GraphStore) -> None:
         self._home = home
@@ -147,7 +148,7 @@ class _Indexes:
         self.kept = self.dropped = 0
 
     def find(self, change: GraphChange) -> None:
-        """Find the rows that ``change`` affects, before it is made."""
+        """Find the rows that ``change`` invalidates, before it is applied."""
         from kgqa.paths.affected import affected
         from kgqa.trie.index.manifest import Manifest
         from kgqa.trie.index.reader import all_manifests
@@ -162,7 +163,7 @@ class _Indexes:
                 self._affected.append((folder, edges[rules]))
 
     def rebase(self) -> None:
-        """Let the indexes serve the new version with the rows that are still right."""
+        """Make the indexes valid for the new version, with the rows that stay correct."""
         from kgqa.trie.index.writer import rebase_index
 
         for folder, keys in self._affected:

@@ -23,7 +23,7 @@ class WorkerOptions(Options):
     )
 
     def executor(self) -> Executor:
-        """Return the executor. Raises UsageError for an address without Ray, and without Ray."""
+        """Return the executor: local processes or Ray. Raises UsageError."""
         from kgqa.cluster import RayExecutor
         from kgqa.parallel import LocalExecutor
 

@@ -50,14 +50,14 @@ COMMANDS = {
 
 
 class Commands(TyperGroup):
-    """The commands, each imported when it is needed."""
+    """The group of commands, each imported when it is needed."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names in the order of the help."""
+        """Return the commands' names in the order of the help."""
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Import a command, None if the name is unknown."""
+        """Import a command; None if the name is unknown."""
         if cmd_name not in COMMANDS:
             return None
         name = cmd_name.replace("-", "_")
@@ -71,7 +71,7 @@ class Commands(TyperGroup):
         return command
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write each command with its whole sentence, without importing it."""
+        """Write each command with its help sentence, without importing it."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
@@ -89,6 +89,7 @@ app = typer.Typer(
 
 
 def _version(wanted: bool) -> None:
+    """Print the version and exit, if ``wanted``."""
     if wanted:
         typer.echo(f"kgqa {__version__}")
         raise typer.Exit
@@ -125,6 +126,7 @@ def main() -> None:
 
 
 def _main() -> None:
+    """Run the command line, and report each kind of error in its way."""
     debug = "--debug" in sys.argv
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # for a name that the terminal cannot show
@@ -139,7 +141,7 @@ def _main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except (KeyboardInterrupt, typer.Abort):
-        _stopped()
+        _report_stop()
     except SystemExit:
         raise
     except BaseException as error:  # a Rust library's panic is not an Exception
@@ -152,20 +154,20 @@ def _main() -> None:
                 debug,
             )
         if hasattr(error, "format_message"):  # Typer's own, about options and arguments
-            _misused(error)
+            _report_misuse(error)
         _fail(
             f"Something went wrong that should not ({type(error).__name__}: {error}). "
             "Run the command again with --debug to see where, and report it.",
             debug,
         )
     if code == STOPPED:
-        _stopped()
+        _report_stop()
     if code:
         sys.exit(code)
 
 
-def _misused(error: Any) -> NoReturn:
-    """Report a wrong option or argument, and where the right ones are listed."""
+def _report_misuse(error: Any) -> NoReturn:
+    """Report an unknown or malformed option or argument, with a hint, and exit."""
     command = error.ctx.command_path if getattr(error, "ctx", None) else "kgqa"
     message = error.format_message().replace("Value error, ", "")
     unknown = re.match(r"No such option: --(?:no-)?([a-z-]+)", message)
@@ -181,15 +183,16 @@ def _misused(error: Any) -> NoReturn:
     _fail(f"{message.rstrip('.')}. See: {command} --help")
 
 
-def _stopped() -> NoReturn:
+def _report_stop() -> NoReturn:
+    """Print that the command was stopped, and exit."""
     print("Stopped.", file=sys.stderr)
     sys.exit(STOPPED)
 
 
 def _fail(text: str, debug: bool = False) -> NoReturn:
-    """Print an error on one line, after what raised it if ``debug``, and leave.
+    """Print an error in one line (with ``debug``, after its traceback), and exit.
 
-    Neither shows credentials: the errors of libraries that it came from may hold them.
+    Credentials are removed from both: errors of other libraries may hold them.
     """
     if debug:
         for part in traceback.format_exception(sys.exception()):

@@ -68,7 +68,7 @@ def ask(
     from kgqa.api import QA
     from kgqa.api.kg import DEFAULT_METHOD
 
-    questions = _in_quotes(question or [])
+    questions = _check_quoted(question or [])
     if not questions and not chat:
         raise UsageError("A question is missing.", "Ask one in quotes. See: kgqa ask --help")
     if chat and run.as_json:
@@ -78,13 +78,13 @@ def ask(
     # nobody else shares its forward passes: measuring how many could would delay the answer
     if one_at_a_time and "together" in METHODS.entry(method).options_model().model_fields:
         options.setdefault("together", 1)
-    given: dict[str, Any] = {"entities": tuple(entity or ()), "choices": _choices(choices)}
+    given: dict[str, Any] = {"entities": tuple(entity or ()), "choices": _parse_choices(choices)}
     given |= {} if reading is None else {"reading": reading}
     with ExitStack() as stack:
         session = QA(run.home, None, method, options)
         kg = stack.enter_context(run.kg())
         qa = stack.enter_context(session.on(kg.store))
-        show = _Shown(run, kg, verbose, browser, linked=not entity)
+        show = _AnswerPrinter(run, kg, verbose, browser, linked=not entity)
         if chat:
             from kgqa.cli.chat import Chat
 
@@ -94,7 +94,7 @@ def ask(
             show(qa.ask(questions[0], **given))
             return
         failed = False
-        for text in _lines() if questions == [STDIN] else questions:
+        for text in _stdin_questions() if questions == [STDIN] else questions:
             try:
                 show(qa.ask(text, **given), titled=True)
             except KgqaError as error:
@@ -104,7 +104,7 @@ def ask(
         raise typer.Exit(1)
 
 
-def _in_quotes(words: list[str]) -> list[str]:
+def _check_quoted(words: list[str]) -> list[str]:
     """Return the questions. Raises UsageError for one that was not put in quotes."""
     if len(words) > 1 and any(" " not in word.strip() for word in words):
         raise UsageError(
@@ -114,11 +114,13 @@ def _in_quotes(words: list[str]) -> list[str]:
     return words
 
 
-def _lines() -> Iterator[str]:
+def _stdin_questions() -> Iterator[str]:
+    """Yield the lines of standard input that are not blank."""
     return (line.strip() for line in sys.stdin if line.strip())
 
 
-def _choices(text: str | None) -> tuple[str, ...]:
+def _parse_choices(text: str | None) -> tuple[str, ...]:
+    """Split the choices at commas, unless escaped. Raises UsageError."""
     if text is None:
         return ()
     import re
@@ -133,8 +135,8 @@ def _choices(text: str | None) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
-    """What of an answer is printed; ``linked``: whether linking chose its topic entities."""
+class _AnswerPrinter:
+    """Prints answers; ``linked``: whether linking chose their topic entities."""
 
     run: Run
     kg: KG
@@ -143,13 +145,14 @@ class _Shown:
     linked: bool
 
     def __call__(self, answer: Answer, *, titled: bool = False) -> None:
-        """Print an answer, below its question if it is ``titled``."""
+        """Print an answer; ``titled``: below its question."""
         link = self.kg.browser_url(answer) if self.browser or self.run.as_json else None
         linked = (
             self.kg.linked(answer.question)["candidates"] if self.verbose and self.linked else []
         )
 
         def human() -> None:
+            """Print the answer, its notes and, if asked for, its details as text."""
             from kgqa.cli.terminal import say, show_answer, show_details, shown_with
 
             shown = shown_with(answer) if self.verbose else (*shown_with(answer), LIVE)
@@ -177,7 +180,7 @@ class _Shown:
 
 
 def _show_error(run: Run, question: str, error: KgqaError) -> None:
-    """Report a question that failed among several, so that the rest go on."""
+    """Report a question that failed among several, without ending the command."""
     message, hint = without_secrets(error.message), without_secrets(error.hint)
     if run.as_json:
         failed = {"question": question, "error": {"message": message, "hint": hint}}

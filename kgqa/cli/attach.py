@@ -59,16 +59,17 @@ def attach(
         run.options = replace(run.options, graph=url)
     attached = attach_to(
         run.home,
-        name=dict(map(_pair, name or ())),
-        only=_several(only),
-        skip=_several(skip),
+        name=dict(map(_parse_name_option, name or ())),
+        only=_split_commas(only),
+        skip=_split_commas(skip),
         direction=direction,
         named_graph=named_graph,
         default_language=default_language,
-        label_property=_several(label_property),
+        label_property=_split_commas(label_property),
     )
 
     def human() -> None:
+        """Print the result of attaching as text."""
         from kgqa.cli.terminal import say
 
         for line in attached_lines(attached):
@@ -77,12 +78,14 @@ def attach(
     run.print(human, attached_dict(attached))
 
 
-def _pair(text: str) -> tuple[str, str]:
+def _parse_name_option(text: str) -> tuple[str, str]:
+    """Parse ``LABEL=PROPERTY``. Raises UsageError."""
     label, equals, property_ = text.partition("=")
     if not (label and equals and property_):
         raise UsageError(f"{text!r} names no property.", "Write it like --name Movie=title.")
     return label, property_
 
 
-def _several(given: list[str] | None) -> list[str] | None:
+def _split_commas(given: list[str] | None) -> list[str] | None:
+    """Split repeated options at their commas; None stays None."""
     return None if given is None else [part for text in given for part in text.split(",") if part]

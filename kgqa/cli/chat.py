@@ -28,7 +28,7 @@ HELP = """Type a question, or:
 
 
 class Chat:
-    """A prompt over one session; ``show`` prints an answer, ``given`` goes with each question."""
+    """An interactive prompt over a session; ``show`` prints an answer, ``given``: ask's options."""
 
     def __init__(
         self,
@@ -48,12 +48,12 @@ class Chat:
         }
 
     def loop(self, questions: Sequence[str] = ()) -> None:
-        """Answer ``questions``, then lines until their end or ``/quit``; errors are notes."""
+        """Answer ``questions``, then typed lines until end of input or ``/quit``; report errors."""
         terminal = sys.stdin.isatty()
         if terminal:
             print(f"{self.kg.name}: {self.kg.info.entities:,} entities. /help lists the commands.")
         with _history(self.kg.home.settings.home if terminal else None):
-            for line in chain(questions, _lines("? " if terminal else "")):
+            for line in chain(questions, _input_lines("? " if terminal else "")):
                 if line in ("/quit", "/exit"):
                     return
                 try:
@@ -64,7 +64,7 @@ class Chat:
                     self.run.note("Stopped.")
 
     def answer(self, line: str) -> None:
-        """Answer a question, or run a command. Raises KgqaError."""
+        """Answer a question, or run a command that begins with a slash. Raises KgqaError."""
         name, _, rest = line.partition(" ")
         if line.startswith("/"):
             if name not in self.commands:
@@ -76,11 +76,11 @@ class Chat:
             self.show(self.last)
 
     def help(self, _: str) -> None:
-        """Show the commands."""
+        """Print the commands."""
         print(HELP)
 
     def paths(self, entity: str) -> None:
-        """Show the last answer's paths, or the facts about an entity."""
+        """Print the last answer's paths, or the facts about an entity."""
         from kgqa.cli.terminal import path_line, say
 
         if entity:
@@ -88,7 +88,7 @@ class Chat:
             say(f"{selection.entity.name} ({selection.entity.id})", style="bold")
             shown, total = list(selection.paths), selection.total
         else:
-            answer = self._last()
+            answer = self._last_answer()
             every: list[Any] = [*answer.paths, *answer.expanded]
             shown = [path.groundings[0] for path in every]
             total = len(shown)
@@ -97,10 +97,10 @@ class Chat:
         say(f"{len(shown):,} of {total:,} paths", style="dim")
 
     def why(self, place: str) -> None:
-        """Show the stored facts behind an answer."""
+        """Print the stored facts behind the answer with that number."""
         from kgqa.cli.terminal import path_line, say
 
-        answer = self._last()
+        answer = self._last_answer()
         number = int(place) if place.isdecimal() else 1
         if not 1 <= number <= len(answer.answers):
             print(f"The last answer has {len(answer.answers)} answers.")
@@ -119,13 +119,15 @@ class Chat:
         elif not ranked_answer.paths:
             print("No path of the graph leads there.")
 
-    def _last(self) -> Answer:
+    def _last_answer(self) -> Answer:
+        """Return the last answer. Raises UsageError if there is none."""
         if self.last is None:
             raise UsageError("Nothing was asked yet.", "Type a question first.")
         return self.last
 
 
-def _lines(prompt: str) -> Iterator[str]:
+def _input_lines(prompt: str) -> Iterator[str]:
+    """Yield typed lines until end of input; Ctrl-C discards a line."""
     while True:
         try:
             yield input(prompt).strip()
@@ -137,7 +139,7 @@ def _lines(prompt: str) -> Iterator[str]:
 
 @contextmanager
 def _history(folder: Path | None) -> Iterator[None]:
-    """Have the lines typed before, in a file of ``folder``, for editing; None keeps none."""
+    """Load the line history from a file in ``folder`` and save it there; None keeps none."""
     if folder is None:
         yield
         return

@@ -34,6 +34,7 @@ def check(
 
 
 def _show(kg: KG, checked: Check) -> None:
+    """Print whether a statement is in the graph, with paths and facts, as text."""
     from kgqa.cli.terminal import path_line, say
 
     if not checked:
@@ -43,13 +44,13 @@ def _show(kg: KG, checked: Check) -> None:
     for path in checked.paths:
         say(path_line(path))
         nodes = [node for edge in path.edges for node in (edge.head, edge.tail)]
-        names = {node.id: _named(kg, node.id, node.name) for node in nodes}
+        names = {node.id: _name_with_id(kg, node.id, node.name) for node in nodes}
         for fact in (fact for edge in path.edges for fact in edge.facts):
             head, tail = (names.get(id_, shown_name(id_)) for id_ in (fact.head, fact.tail))
             say(f"  {head}  {shown_name(fact.predicate)}  {tail}", style="dim")
 
 
-def _named(kg: KG, id_: str, name: str) -> str:
+def _name_with_id(kg: KG, id_: str, name: str) -> str:
     """Return a name, with the id if other entities have that name."""
     with suppress(EntityNotFoundError):  # a value
         if any(other.name == name for other in kg.entity(name).others):

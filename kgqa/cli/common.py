@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Global:
-    """The options that stand before or after any command."""
+    """The global options, given before or after any command's name."""
 
     kg: str | None = None
     graph: str | None = None
@@ -43,7 +43,7 @@ class Global:
 
 
 class Run:
-    """One run of a command: its home, its progress, and its one way of printing."""
+    """One run of a command: its home, progress, and printing."""
 
     def __init__(self, options: Global) -> None:
         self.options = options
@@ -51,7 +51,7 @@ class Run:
 
     @functools.cached_property
     def home(self) -> Home:
-        """The data folder with its settings, the command's flags above the environment."""
+        """The home folder with its settings; flags override the environment."""
         from kgqa.api import Home
 
         given = self.options
@@ -61,11 +61,11 @@ class Run:
 
     @functools.cached_property
     def progress(self) -> Progress:
-        """Where progress and notes are shown: stderr."""
+        """The display of progress and notes on stderr."""
         return _Terminal()
 
     def kg(self) -> KG:
-        """Open the KG that is meant, for a ``with``."""
+        """Open the KG of the global options, as a context."""
         from kgqa.api import KG
 
         return KG.of(self.home)
@@ -75,14 +75,14 @@ class Run:
         self.progress.note(without_secrets(text))
 
     def say(self, *lines: str) -> None:
-        """Print lines for people on stdout."""
+        """Print lines of text on stdout."""
         from kgqa.cli.terminal import say
 
         for line in lines:
             say(line)
 
     def print(self, human: Callable[[], None], result: Mapping[str, Any]) -> None:
-        """Print the result: one JSON object if that was asked for, else as ``human`` draws it."""
+        """Print a result as one JSON object if requested, else as text by ``human``."""
         if self.as_json:
             unicode = "utf" in (sys.stdout.encoding or "").casefold()
             sys.stdout.write(json_text(result, ascii_only=not unicode) + "\n")
@@ -91,10 +91,11 @@ class Run:
 
 
 class _Terminal:
-    """The terminal, which is imported when something is first shown."""
+    """Shows progress on the terminal; the terminal module is imported at first use."""
 
     @functools.cached_property
-    def _shown(self) -> Progress:
+    def _terminal(self) -> Progress:
+        """The terminal's progress display."""
         from kgqa.cli.terminal import TerminalProgress
 
         return TerminalProgress(as_flags)
@@ -102,10 +103,12 @@ class _Terminal:
     def task(
         self, what: str, total: int | None = None, unit: str = ""
     ) -> AbstractContextManager[Task]:
-        return self._shown.task(what, total, unit)
+        """Show a task on the terminal while its ``with`` block runs."""
+        return self._terminal.task(what, total, unit)
 
     def note(self, text: str) -> None:
-        self._shown.note(text)
+        """Show a note on the terminal."""
+        self._terminal.note(text)
 
 
 _COMMON: dict[str, Any] = {
@@ -125,13 +128,14 @@ _flags: dict[str, str] = {}  # of the command that runs: parameter -> its flag
 
 
 def as_flags(text: str) -> str:
-    """Return ``text`` with each parameter in backticks as the running command takes it.
+    """Replace each parameter in backticks by the running command's flag for it.
 
     Below the command line, errors name parameters: `hops` is ``--hops`` if the command has that
     flag, and ``--set NAME=…`` for an option that it takes by ``--set``.
     """
 
     def flag(match: re.Match[str]) -> str:
+        """Return the flag of a parameter, or the parameter unchanged."""
         name = match[1]
         if name in _flags:
             return _flags[name]
@@ -169,6 +173,7 @@ def takes_options(
     """
 
     def mark(function: Callable[..., None]) -> Callable[..., None]:
+        """Store the models on the command's function."""
         function.option_sources = sources, every  # type: ignore[attr-defined]
         return function
 
@@ -176,15 +181,16 @@ def takes_options(
 
 
 def add_command(app: typer.Typer, name: str, function: Callable[..., None]) -> None:
-    """Register ``function`` as a command that takes the global options too.
+    """Register ``function`` as a command that also takes the global options.
 
-    Its first parameter is the :class:`Run`; the rest are the command's own.
+    The first parameter of ``function`` is the :class:`Run`; the rest are the command's own.
     """
     sources, every = getattr(function, "option_sources", ((), False))
-    fields = _fields(sources, every)
+    fields = _flags_of(sources, every)
 
     @functools.wraps(function)
     def run(ctx: typer.Context, **given: Any) -> None:
+        """Build the Run and the options from the parsed flags, and call the function."""
         before = ctx.find_object(Global) or Global()
         chosen = {field: given.pop(field) or getattr(before, field) for field in _COMMON}
         _flags.clear()
@@ -192,7 +198,7 @@ def add_command(app: typer.Typer, name: str, function: Callable[..., None]) -> N
         _flags.setdefault("entities", "--entity")
         if sources:
             flags = {name: given.pop(name) for name in fields}
-            settings = _settings(given.pop("set"), given.pop("settings"))
+            settings = _set_options(given.pop("set"), given.pop("settings"))
             given["options"] = settings | {n: v for n, v in flags.items() if v is not None}
         function(Run(Global(**chosen)), **given)
 
@@ -201,7 +207,7 @@ def add_command(app: typer.Typer, name: str, function: Callable[..., None]) -> N
     keyword = inspect.Parameter.KEYWORD_ONLY
     parameters = [inspect.Parameter("ctx", keyword, annotation=typer.Context)]
     parameters += [parameter.replace(kind=keyword) for parameter in own]
-    parameters += [_parameter(field, info) for field, info in fields.items()]
+    parameters += [_flag_parameter(field, info) for field, info in fields.items()]
     if sources:
         parameters += [
             inspect.Parameter("set", keyword, annotation=_SET, default=None),
@@ -229,8 +235,8 @@ _SETTINGS = Annotated[
 ]
 
 
-def _fields(sources: tuple[Registry | type[Options], ...], every: bool) -> dict[str, FieldInfo]:
-    """Return the fields that become flags, by name; the first model that has one says its help."""
+def _flags_of(sources: tuple[Registry | type[Options], ...], every: bool) -> dict[str, FieldInfo]:
+    """Return the option fields that become flags, by name; the first model's help wins."""
     if not sources:
         return {}
     from kgqa.registry import Registry, is_flag
@@ -249,8 +255,8 @@ def _fields(sources: tuple[Registry | type[Options], ...], every: bool) -> dict[
     return fields
 
 
-def _parameter(name: str, info: FieldInfo) -> inspect.Parameter:
-    """Return the flag of a field: None if it is not given, so that the model's default holds."""
+def _flag_parameter(name: str, info: FieldInfo) -> inspect.Parameter:
+    """Return the command's parameter for a field: None if not given, for the model's default."""
     kind: Any = info.annotation
     if get_origin(kind) in (Union, UnionType):
         kinds = [part for part in get_args(kind) if part is not type(None)]
@@ -259,10 +265,10 @@ def _parameter(name: str, info: FieldInfo) -> inspect.Parameter:
         kind = list[get_args(kind)[0]]  # type: ignore[misc]
     elif kind not in (bool, int, float, str, Path) and get_origin(kind) is not Literal:
         kind = str  # the model converts it
-    flag = _flag(name)
+    flag = _flag_name(name)
     declared = f"{flag}/--no-{flag[2:]}" if kind is bool and info.default is not False else flag
     extra = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
-    text = re.sub(r"`(\w+)`", lambda match: _flag(match[1]), info.description or "")
+    text = re.sub(r"`(\w+)`", lambda match: _flag_name(match[1]), info.description or "")
     if isinstance(info.default, str | int | float) and not isinstance(info.default, bool):
         text += f" [{info.default}]"
     option = typer.Option(declared, help=text, rich_help_panel=str(extra.get("group") or "Options"))
@@ -270,13 +276,14 @@ def _parameter(name: str, info: FieldInfo) -> inspect.Parameter:
     return inspect.Parameter(name, keyword, annotation=Annotated[kind | None, option], default=None)
 
 
-def _flag(name: str) -> str:
+def _flag_name(name: str) -> str:
+    """Return the flag of a parameter: ``--`` and hyphens."""
     return f"--{name.replace('_', '-')}"
 
 
-def _settings(pairs: list[str] | None, file: Path | None) -> dict[str, Any]:
-    """Return the options of ``--set`` and of a settings file. Raises UsageError."""
-    given = _settings_file(file) if file is not None else {}
+def _set_options(pairs: list[str] | None, file: Path | None) -> dict[str, Any]:
+    """Parse the options of ``--set`` and of a settings file. Raises UsageError."""
+    given = _read_settings_file(file) if file is not None else {}
     for pair in pairs or []:
         name, equals, value = pair.partition("=")
         if not equals or not name.strip():
@@ -287,7 +294,8 @@ def _settings(pairs: list[str] | None, file: Path | None) -> dict[str, Any]:
     return given
 
 
-def _settings_file(file: Path) -> dict[str, Any]:
+def _read_settings_file(file: Path) -> dict[str, Any]:
+    """Parse a settings file of TOML or JSON. Raises UsageError."""
     try:
         given = read_settings(file)
     except OSError as error:

@@ -54,6 +54,7 @@ def eval(
 
 
 def _show(measured: Measured) -> None:
+    """Print a run's figures and times as tables."""
     from kgqa.cli.terminal import say, show_rows
 
     figures = measured.figures
@@ -70,9 +71,11 @@ def _show(measured: Measured) -> None:
 
 
 def _compare(run: Run, a: Path, b: Path) -> None:
+    """Compare two runs, and print the comparison."""
     comparison = kgqa.compare(a, b)
 
     def show() -> None:
+        """Print the comparison as tables and sentences."""
         from kgqa.cli.terminal import say, show_rows
 
         table = comparison.table()

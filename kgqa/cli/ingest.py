@@ -46,10 +46,11 @@ def ingest(
 
 
 def _show(run: Run, kg: KG) -> int:
-    """Print what was loaded; return how many paragraphs the general LLM failed to answer for."""
+    """Print what was loaded; return the number of paragraphs whose call of the LLM failed."""
     counts = kg.loaded or {}
 
     def human() -> None:
+        """Print the counts of the load as text."""
         from kgqa.cli.terminal import say, show_taken
 
         named = f"{counts['kg']}: {counts['entities']:,} entities"

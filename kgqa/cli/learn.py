@@ -18,6 +18,7 @@ def learn(run: Run, options: dict[str, Any]) -> None:
 
 
 def _show(name: str, report: Any) -> None:
+    """Print what was learned, and whether the ranker is kept."""
     from kgqa.cli.terminal import say
 
     if not report.questions:

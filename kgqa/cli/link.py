@@ -20,6 +20,7 @@ def link(
     candidates = linked["candidates"]
 
     def human() -> None:
+        """Print the candidates and the parts of their scores as tables."""
         from kgqa.cli.terminal import say, show_candidates, show_rows
 
         show_candidates(candidates)

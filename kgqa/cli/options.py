@@ -20,6 +20,7 @@ def options(
     training = kgqa.options(name)
 
     def human() -> None:
+        """Print the options, or the entries of every registry, as tables."""
         from kgqa.cli.terminal import say, show_rows
 
         for kind, entries in training.items():

@@ -35,6 +35,7 @@ def paths(
         tries = kg.tries(selection.entity.id)
 
     def human() -> None:
+        """Print the paths, and the sizes of the entity's tries, as text."""
         from kgqa.cli.terminal import path_line, say
 
         for path in selection.paths:

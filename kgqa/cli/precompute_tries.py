@@ -16,6 +16,7 @@ def precompute_tries(run: Run, options: dict[str, Any]) -> None:
     counts = built.counts
 
     def human() -> None:
+        """Print the counts of the built index as text."""
         from kgqa.cli.terminal import say
 
         say(

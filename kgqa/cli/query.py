@@ -61,7 +61,7 @@ def query(
 
 
 def _print(run: Run, result: QueryResult, as_csv: bool, facts: bool) -> None:
-    """Print a result, which is then held no longer: its evidence is not read for nothing."""
+    """Print a result; it is then released, so that evidence nobody asked for is not read."""
     if as_csv:
         _print_csv(run, result)
         return
@@ -69,7 +69,7 @@ def _print(run: Run, result: QueryResult, as_csv: bool, facts: bool) -> None:
 
 
 def _print_csv(run: Run, result: QueryResult) -> None:
-    """Print the rows; what a spreadsheet would run as a formula stands after an apostrophe."""
+    """Print the rows as CSV; a cell that looks like a formula gets an apostrophe."""
     writer, changed = csv.writer(sys.stdout), 0
     for row in ([*result.columns], *result.plain_rows()):
         cells = [as_csv_cell(cell) for cell in row]
@@ -83,6 +83,7 @@ def _print_csv(run: Run, result: QueryResult) -> None:
 
 
 def _show(run: Run, result: QueryResult, facts: bool) -> None:
+    """Print the rows as a table, with their facts if asked for."""
     from kgqa.cli.terminal import COUNTED, cell_text, say, show_counted, show_next, show_rows
 
     if not len(result):

@@ -45,7 +45,10 @@ def serve(
     key = settings.api_key.get_secret_value() if settings.api_key else None
 
     def announce(url: str) -> None:
+        """Print the server's URL once it listens."""
+
         def human() -> None:
+            """Print the URL in a sentence."""
             typer.echo(f"kgqa serves {url} (Ctrl-C stops it)")
 
         run.print(human, {"url": url})
@@ -54,6 +57,7 @@ def serve(
 
 
 def _home(home: str | None, graph: str | None, kg: str | None, **shared: Any) -> Home:
+    """Build the home of a KG from the global options."""
     from kgqa.api import Home
 
     return Home(home, graph=graph, kg=kg, **shared)

@@ -30,6 +30,7 @@ def status(
 
 
 def _show(report: dict[str, Any]) -> None:
+    """Print the status report as text and tables."""
     from kgqa.cli.terminal import say, show_rows, show_schema
 
     say(f"home   {report['home']}")
@@ -38,7 +39,7 @@ def _show(report: dict[str, Any]) -> None:
     if model:
         adapter = f" with the adapter {model['adapter']}" if model["adapter"] else ""
         say(f"model  {model['model']}{adapter}")
-        say(f"decoding  {_decoding(model['decoding'])}")
+        say(f"decoding  {_decoding_text(model['decoding'])}")
     say(f"general model  {report['general_llm'] or 'none (answers come from path scores)'}")
     rows = [
         (
@@ -47,7 +48,7 @@ def _show(report: dict[str, Any]) -> None:
             f"{kg['entities']:,}",
             f"{kg['edges']:,}",
             kg["direction"],
-            _ranker(kg["ranker"]),
+            _ranker_text(kg["ranker"]),
         )
         for kg in report["kgs"]
     ]
@@ -61,7 +62,7 @@ def _show(report: dict[str, Any]) -> None:
             f"{index.get('stored', 0):,}",
             f"{index.get('paths', 0):,}",
             f"{index.get('bytes', 0) / 1e6:.1f}",
-            _fits(index),
+            _fits_text(index),
         )
         for kg in report["kgs"]
         for index in kg["indexes"]
@@ -75,14 +76,15 @@ def _show(report: dict[str, Any]) -> None:
     for kg in report["kgs"]:
         for index in kg["indexes"]:
             if index.get("verified_seconds") is not None:
-                say(f"verified {kg['name']}: {_verified(index)}")
+                say(f"verified {kg['name']}: {_verified_text(index)}")
     faults = [fault for kg in report["kgs"] for i in kg["indexes"] for fault in i["faults"]]
     faults += [kg["ranker"]["fault"] for kg in report["kgs"] if "fault" in (kg["ranker"] or {})]
     for line in [*faults, *report["missing"]]:
         say(f"! {line}", style="yellow")
 
 
-def _decoding(plan: dict[str, Any] | None) -> str:
+def _decoding_text(plan: dict[str, Any] | None) -> str:
+    """Return a sentence on how the model decodes, by its measured plan."""
     if plan is None:
         return "not measured on this device yet; the first question does it"
     if plan["way"] == "plain":
@@ -91,7 +93,8 @@ def _decoding(plan: dict[str, Any] | None) -> str:
     return f"by trees of {plan['budget']} tokens on {plan['device']}{limit}: {plan['why']}"
 
 
-def _ranker(own: dict[str, Any] | None) -> str:
+def _ranker_text(own: dict[str, Any] | None) -> str:
+    """Return the kind of a KG's path ranker in words."""
     if own is None:
         return "universal"
     if "fault" in own:
@@ -100,7 +103,8 @@ def _ranker(own: dict[str, Any] | None) -> str:
     return "its own" + (f", {asked:,} questions" if asked else "")
 
 
-def _verified(index: dict[str, Any]) -> str:
+def _verified_text(index: dict[str, Any]) -> str:
+    """Return the result of verifying an index in words."""
     damaged = len(index["faults"])
     shards = f"{index['shards']:,} shard{'s' if index['shards'] != 1 else ''}"
     return (
@@ -109,7 +113,8 @@ def _verified(index: dict[str, Any]) -> str:
     )
 
 
-def _fits(index: dict[str, Any]) -> str:
+def _fits_text(index: dict[str, Any]) -> str:
+    """Return whether an index matches model and KG, in words."""
     if index["fits"]:
         return "yes"
     return "no: " + "; ".join(index.get("differs", ["damaged"]))

@@ -43,9 +43,9 @@ _EVERY = 10.0  # seconds between two plain lines if stderr is not a terminal
 
 
 class TerminalProgress:
-    """Bars on a terminal, plain lines now and then elsewhere; both on stderr.
+    """Progress bars on a terminal, occasional plain lines elsewhere; both on stderr.
 
-    ``worded`` is applied to every note: it turns parameters into the flags of the command.
+    ``worded`` transforms every note: it turns parameters into the flags of the command.
     """
 
     def __init__(self, worded: Callable[[str], str] = str) -> None:
@@ -57,7 +57,7 @@ class TerminalProgress:
         """Show a task while its ``with`` block runs."""
         what = visible(what)
         if not self._console.is_terminal:
-            yield _Lines(what, total, unit)
+            yield _LineProgress(what, total, unit)
             return
         columns: list[ProgressColumn] = [
             SpinnerColumn(),
@@ -72,24 +72,30 @@ class TerminalProgress:
             yield _Bar(bars, bars.add_task(what, total=total, beside=""))
 
     def note(self, text: str) -> None:
-        """Print one line on stderr."""
+        """Print a note as one line on stderr."""
         line = visible(self._worded(text))
         self._console.print(Text(line), style="yellow", soft_wrap=True)
 
 
 class _Bar:
+    """A task shown as a progress bar."""
+
     def __init__(self, bars: Bars, number: Any) -> None:
         self._bars = bars
         self._number = number
 
     def advance(self, amount: int = 1) -> None:
+        """Count ``amount`` more units as done."""
         self._bars.advance(self._number, amount)
 
     def tell(self, text: str) -> None:
+        """Show a text beside the bar."""
         self._bars.update(self._number, beside=visible(text))
 
 
-class _Lines:
+class _LineProgress:
+    """A task shown as a line of text now and then."""
+
     def __init__(self, what: str, total: int | None, unit: str) -> None:
         self._what, self._total, self._unit = what, total, unit
         self._done = 0
@@ -97,6 +103,7 @@ class _Lines:
         self._started = self._shown = time.monotonic()
 
     def advance(self, amount: int = 1) -> None:
+        """Count ``amount`` more units as done; print a line with the time left if it is due."""
         self._done += amount
         if time.monotonic() - self._shown >= _EVERY:
             self._shown = time.monotonic()
@@ -111,19 +118,21 @@ class _Lines:
             print(line, file=sys.stderr)
 
     def tell(self, text: str) -> None:
+        """Set the text that the next line shows."""
         self._beside = visible(text)
 
 
 @functools.cache
 def _console() -> Console:
-    """Return the console that results are printed on, made when the first one is."""
+    """Return the console for results, created at first use."""
     return Console(highlight=False, emoji=False, markup=False)
 
 
 def say(line: str | Text = "", style: str = "") -> None:
-    """Print a line on stdout, whole however wide the terminal is.
+    """Print a line on stdout, never wrapped or cut.
 
-    The one way out: text is never markup, and what a terminal would obey is escaped.
+    All output goes through here: text is never interpreted as markup, and control characters are
+    escaped.
     """
     if isinstance(line, str):
         shown = Text(visible(line))
@@ -134,11 +143,11 @@ def say(line: str | Text = "", style: str = "") -> None:
 
 
 def show_schema(about: Mapping[str, Any]) -> None:
-    """Print the types and relations of a KG as plans write them, with examples."""
+    """Print the types and relations of a KG in the notation of plans, with examples."""
     counted = "about " if about["sampled"] else ""
     for entry in (*about["types"], *about["relations"]):
         example = f", such as {entry['example']}" if entry.get("example") else ""
-        names = ", ".join(_property(each) for each in entry.get("properties", ()))
+        names = ", ".join(_property_text(each) for each in entry.get("properties", ()))
         line = f"{entry['plan']} ({counted}{entry['count']:,}){example}"
         say(f"{line}: {names}" if names else line)
     left = [f"{count:,} more {what}" for what, count in about["more"].items() if count]
@@ -146,14 +155,15 @@ def show_schema(about: Mapping[str, Any]) -> None:
         say(f"{' and '.join(left)}: --json", style="dim")
 
 
-def _property(entry: Mapping[str, Any]) -> str:
+def _property_text(entry: Mapping[str, Any]) -> str:
+    """Return a property with type and example in words."""
     example = str(entry.get("example", ""))
     shown = f": {example}" if 0 < len(example) <= _SHORT else ""
     return f"{entry['name']} ({entry['type']}{shown})"
 
 
 def show_unused(counts: Mapping[str, Any]) -> None:
-    """Print why lines were left out, and the file of rejected lines."""
+    """Print the counts of left-out lines by reason, and the path of the rejects file."""
     for reason, count in sorted(counts["dropped"].items(), key=lambda item: -item[1]):
         say(f"  skipped: {count:,} {reason}", style="dim")
     if counts["rejected"]:
@@ -164,7 +174,7 @@ _TAKEN = 6  # types, relations and properties that are named
 
 
 def show_taken(counts: Mapping[str, Any]) -> None:
-    """Print what a load took for what, what it left out with examples, and warnings last."""
+    """Print a load's types and relations, what it left out with examples, then warnings."""
     taken = counts["taken"]
     things = [
         f"{each['name']} {each['count']:,}" + (f" ({each['found']})" if each["found"] else "")
@@ -197,19 +207,19 @@ def show_taken(counts: Mapping[str, Any]) -> None:
 
 
 def show_answer(answer: Answer, browser_url: str | None = None) -> None:
-    """Print the answers and why: the best path of the first one, and the conditions it meets.
+    """Print the answers and the reason: the first one's best path and the conditions it meets.
 
-    Of a plan's rows: all cells, what the plan asks for, and what the first row's numbers count.
+    Of a plan's rows: all cells, the plan in words, and what the first row's numbers count.
     """
     if answer.answers and answer.result is not None:
-        _show_plan(answer, answer.result)
+        _show_plan_rows(answer, answer.result)
     elif answer.answers:
         _show_names(answer)
         best = answer.answers[0]
         if best.paths:
             grounding = best.paths[0].groundings[0]
             origin = f"  ({'; '.join(grounding.origins)})" if grounding.origins else ""
-            because = _joined(("  because ", "dim")) + path_line(grounding)
+            because = _styled_line(("  because ", "dim")) + path_line(grounding)
             say(because.append(origin, style="dim"))
         elif best.id is None and best.properties:  # what kind of thing it is
             held = (
@@ -219,7 +229,7 @@ def show_answer(answer: Answer, browser_url: str | None = None) -> None:
             )
             say(f"  {'; '.join(held)}", style="dim")
         for met in best.conditions:
-            say(_joined((f"  {met.asked}: ", "dim")) + path_line(met.grounding))
+            say(_styled_line((f"  {met.asked}: ", "dim")) + path_line(met.grounding))
     else:
         say(refusal(answer.notes, answer.confidence), style="bold")
     _show_readings(answer)
@@ -240,7 +250,7 @@ def show_answer(answer: Answer, browser_url: str | None = None) -> None:
 
 
 def shown_with(answer: Answer) -> tuple[str, ...]:
-    """Return the beginnings of notes that repeat the printed answer."""
+    """Return prefixes of the notes that :func:`show_answer` makes redundant."""
     if answer.result is None:
         return REFUSED if answer.count is None else (*REFUSED, "Counted: ")
     counted = [
@@ -250,12 +260,13 @@ def shown_with(answer: Answer) -> tuple[str, ...]:
     return (*REFUSED, f"Read as: {answer.result.sentence}", *counted)
 
 
-def _show_plan(answer: Answer, result: QueryResult) -> None:
+def _show_plan_rows(answer: Answer, result: QueryResult) -> None:
+    """Print the rows of a plan's result with the facts behind the first."""
     rows = [*result.rows, *result.tied]
     several = len(rows) > 1
     for rank, row in enumerate(rows[:_ANSWERS], 1):
         first, *others = [cell_text(cell) for cell in row]
-        line = _joined((f"{rank}. " if several else "", ""), (shown_name(first), "bold"))
+        line = _styled_line((f"{rank}. " if several else "", ""), (shown_name(first), "bold"))
         for label, cell in zip(result.labels[1:], others, strict=True):
             if cell != first or not hasattr(row[0], "name"):  # its name as a property, once more
                 line.append(f"  {label}: {shown_name(cell)}", style="dim")
@@ -272,7 +283,7 @@ def _show_plan(answer: Answer, result: QueryResult) -> None:
     ]
     if not any(group.members for group in behind.counted):
         for head, relation, tail in facts[:_FACTS]:
-            line = _joined(("  because ", "dim"), (names.get(head, shown_name(head)), ""))
+            line = _styled_line(("  because ", "dim"), (names.get(head, shown_name(head)), ""))
             line.append(" -> ").append(shown_name(last_part(relation)), style="cyan")
             line.append(" -> ")
             say(line.append(names.get(tail, shown_name(tail))))
@@ -283,7 +294,7 @@ def _show_plan(answer: Answer, result: QueryResult) -> None:
 
 
 def _show_readings(answer: Answer) -> None:
-    """Print the plans that a question may mean, to choose from."""
+    """Print the plans that a question may mean, numbered for choosing."""
     if answer.readings:
         say("  It may mean, to choose with --reading:", style="dim")
     for number, reading in enumerate(answer.readings, 1):
@@ -291,7 +302,7 @@ def _show_readings(answer: Answer) -> None:
 
 
 def show_counted(counted: Sequence[Any]) -> None:
-    """Print the sets that the numbers of a row count, as its evidence has them."""
+    """Print the sets that the numbers of a row count, from its evidence."""
     for group in counted:
         members = ", ".join(shown_name(cell_text(each)) for each in group.members)
         more = f", … ({group.size:,} in all)" if group.size > len(group.members) else ""
@@ -300,7 +311,7 @@ def show_counted(counted: Sequence[Any]) -> None:
 
 
 def show_next(result: QueryResult) -> None:
-    """Print the rows after the limit."""
+    """Print the rows just after the limit."""
     rows = [row for row in result.runners_up if None not in row]
     if rows:
         after = (", ".join(shown_name(cell_text(cell)) for cell in row) for row in rows)
@@ -338,14 +349,14 @@ def show_details(answer: Answer, candidates: Sequence[dict[str, Any]]) -> None:
             say(f"Cypher: {' '.join(answer.result.cypher.split())}")
         if answer.result.sparql:
             say(f"SPARQL: {' '.join(answer.result.sparql.split())}")
-    paths = _by_answer(answer)
+    paths = _paths_best_first(answer)
     if paths or answer.expanded_answers():
         say()
-        say(_joined(("paths", "bold"), (" (each edge is in the graph)", "dim")))
+        say(_styled_line(("paths", "bold"), (" (each edge is in the graph)", "dim")))
     for walked in answer.expanded_answers()[:_ANSWERS]:
-        say(_joined(("expanded  ", "dim")) + path_line(walked.grounding))
+        say(_styled_line(("expanded  ", "dim")) + path_line(walked.grounding))
     for path in paths[:_PATHS]:
-        line = _joined((f"{path.score:8.3f}  ", "dim")) + path_line(path.groundings[0])
+        line = _styled_line((f"{path.score:8.3f}  ", "dim")) + path_line(path.groundings[0])
         if len(path.groundings) > 1:
             line.append(f" ({len(path.groundings)} groundings)", style="dim")
         say(line)
@@ -392,28 +403,28 @@ def show_candidates(candidates: Sequence[dict[str, Any]]) -> None:
 
 
 def _show_conditions(answer: Answer) -> None:
-    """Print the conditions of a question with the facts by which the first answers meet them."""
+    """Print the question's conditions with the facts by which the first answers meet them."""
     met = dict.fromkeys(
         condition for each in answer.answers[:_ANSWERS] for condition in each.conditions
     )
     if met:
         say()
-        say(_joined(("conditions", "bold"), (" (each edge is in the graph)", "dim")))
+        say(_styled_line(("conditions", "bold"), (" (each edge is in the graph)", "dim")))
     for condition in met:
-        say(_joined((f"  {condition.asked}  ", "dim")) + path_line(condition.grounding))
+        say(_styled_line((f"  {condition.asked}  ", "dim")) + path_line(condition.grounding))
 
 
-def _by_answer(answer: Answer) -> list[Any]:
-    """Return the paths, those behind the first answer first."""
+def _paths_best_first(answer: Answer) -> list[Any]:
+    """Return the paths, the first answer's first."""
     behind = [path for ranked_answer in answer.answers[:_ANSWERS] for path in ranked_answer.paths]
     place = {id(path): number for number, path in reversed(list(enumerate(behind)))}
     return sorted(answer.paths, key=lambda path: place.get(id(path), len(behind)))
 
 
 def _show_names(answer: Answer) -> None:
-    """Print the answers' names, with scores if there are several, with ids if names are shared.
+    """Print the answers' names, with scores if several, with ids if names are shared.
 
-    Their number stands above them if the question asks for it.
+    If the question asks for a number, their count is printed above.
     """
     if answer.count is not None:
         say(f"{answer.count:,}", style="bold")
@@ -421,7 +432,7 @@ def _show_names(answer: Answer) -> None:
     several = len(shown) > 1
     names = [ranked_answer.name for ranked_answer in shown]
     for rank, ranked_answer in enumerate(shown, 1):
-        line = _joined(
+        line = _styled_line(
             (f"{rank}. " if several else "", ""), (shown_name(ranked_answer.name), "bold")
         )
         if ranked_answer.id is not None and names.count(ranked_answer.name) > 1:
@@ -435,7 +446,7 @@ def _show_names(answer: Answer) -> None:
 
 
 def passes(count: int) -> str:
-    """Return a number of forward passes in words.
+    """Return a count of forward passes in words.
 
     >>> passes(1), passes(1200)
     ('1 forward pass', '1,200 forward passes')
@@ -444,9 +455,9 @@ def passes(count: int) -> str:
 
 
 def proof(search: Any, paths: int, forward_passes: int) -> str:
-    """Return the certificate of an exact search in words, empty for other searches.
+    """Return the certificate of an exact search in words, "" for other searches.
 
-    ``forward_passes``: those that it took.
+    ``forward_passes``: those that the search needed.
     """
     if search.proven is None:
         return ""
@@ -481,21 +492,22 @@ def confidence(value: float) -> str:
 
 
 def path_line(path: Any) -> Text:
-    """Return a path as one line: names plain, relations coloured."""
+    """Return a path as one styled line, with coloured relations."""
     line = Text()
     for place, part in enumerate(path_parts(path.edges)):
         line.append(part, style="cyan" if place % 2 else "")
     return line
 
 
-def _joined(*parts: tuple[str, str]) -> Text:
+def _styled_line(*parts: tuple[str, str]) -> Text:
+    """Join (text, style) parts to one line."""
     return Text.assemble(*parts)
 
 
 def show_rows(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print a table of plain values, a row on a line: nothing is cut or wrapped.
+    """Print a table, a row on a line: nothing is cut or wrapped.
 
-    Columns are as wide as their cells, up to a bound that a longer cell oversteps alone.
+    Columns are as wide as their cells up to a limit, beyond which a cell overflows.
     """
     if title:
         say(title, style="bold")

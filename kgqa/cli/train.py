@@ -38,6 +38,7 @@ def adapter(run: Run, out: OutFlag, options: dict[str, Any]) -> None:
         flag = f"--method dog {flag}"
 
     def human() -> None:
+        """Print the report of the training as text."""
         run.say(
             f"{report.folder}: {report.examples:,} examples, {report.steps:,} steps, loss "
             f"{report.loss:.3f}, held-out loss {held}, {report.seconds / 60:.1f} minutes.",
@@ -55,6 +56,7 @@ def reasoner(run: Run, out: OutFlag, options: dict[str, Any]) -> None:
     encoder = f" --set encoder={options['encoder']}" if options.get("encoder") else ""
 
     def human() -> None:
+        """Print the report of the training as text."""
         run.say(
             f"{report.folder}: {report.questions:,} questions, best at step {report.steps:,}; of "
             f"{report.checked:,} check questions the first answer is right for "

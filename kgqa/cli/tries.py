@@ -34,6 +34,7 @@ def export(
         shown = kg.trie_text(entity, limit, **options)
 
     def human() -> None:
+        """Print the token sequences and the trie's size as text."""
         from kgqa.cli.terminal import say
 
         for line in shown["lines"]:

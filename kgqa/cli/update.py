@@ -29,6 +29,7 @@ def update(
         counts = kg.update(add=file or [], **options)
 
     def human() -> None:
+        """Print the counts of the change as text."""
         from kgqa.cli.terminal import say, show_unused
 
         entities = counts["entities"]

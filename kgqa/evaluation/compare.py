@@ -32,7 +32,7 @@ _GROUPS = {
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One figure of both runs over the questions that both have, in percent; ``b`` minus ``a``.
+    """One figure of both runs over their common questions, in percent; ``b`` minus ``a``.
 
     ``better``, ``worse``: questions on which b scores more or less; ``p_value``: their two-sided
     sign test (for Hits@1: McNemar's exact test).
@@ -50,7 +50,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two runs: ``figures`` of both, ``right`` first answers, ``settings`` that differ."""
+    """Two runs compared: ``figures`` of both, ``right`` first answers, ``settings`` that differ."""
 
     shared: int
     only_a: tuple[str, ...]
@@ -64,7 +64,7 @@ class Comparison:
         return {**asdict(self), "only_a": len(self.only_a), "only_b": len(self.only_b)}
 
     def table(self) -> ReportTable:
-        """Return a row for each figure, to be shown."""
+        """Return a table for display with a row for each figure."""
         rows = [
             (
                 TITLES[name],
@@ -93,7 +93,7 @@ def compare(
     settings_a: Mapping[str, Any] = MappingProxyType({}),
     settings_b: Mapping[str, Any] = MappingProxyType({}),
 ) -> Comparison:
-    """Compare runs, records by id, over common questions. Raises DataError if there is none."""
+    """Compare runs (records by id) over their common questions. Raises DataError without any."""
     shared = [id_ for id_ in a if id_ in b]
     if not shared:
         raise DataError(
@@ -143,6 +143,7 @@ def sign_test(better: int, worse: int) -> float:
 
 
 def _difference(pairs: NDArray[np.float64]) -> Difference:
+    """Compute one figure's difference, interval and p-value from (a, b) score pairs."""
     gain = pairs[:, 1] - pairs[:, 0]
     low, high = interval(gain) or (0.0, 0.0)
     better, worse = int((gain > 0).sum()), int((gain < 0).sum())

@@ -21,10 +21,10 @@ _UNREACHABLE = "not reachable"  # the hops of a question whose answers no path l
 
 
 def summarise(records: Sequence[Record], *, kg: str, method: str, format: str) -> dict[str, Any]:
-    """Return the JSON of ``kgqa eval``; a figure that no question has is None.
+    """Compute the JSON of ``kgqa eval`` from records; a figure that no question has is None.
 
     ``by_hop`` and ``by_type``: ``{questions, hits_at_1, hit_at_k, f1, interval}`` (of Hits@1);
-    ``intervals``: ``[low, high]`` of 95 %; ``outcomes``: where questions ended.
+    ``intervals``: ``[low, high]`` of 95 %; ``outcomes``: counts of where questions ended.
     """
     answered = [record for record in records if record.answered]
     correct = [record for record in answered if record.hit_at_k]
@@ -64,10 +64,10 @@ def summarise(records: Sequence[Record], *, kg: str, method: str, format: str) -
         "faithful_of_correct": mean_percent([float(record.grounded) for record in correct]),
         "path_recall": means.get("path_recall"),
         "reachable": means["reachable"],
-        "by_hop": _parts(
+        "by_hop": _by_part(
             records, lambda record: _UNREACHABLE if record.hops is None else str(record.hops)
         ),
-        "by_type": _parts(
+        "by_type": _by_part(
             [record for record in records if record.type], lambda record: record.type
         ),
         "intervals": {name: _interval(shares) for name, shares in columns.items()},
@@ -75,17 +75,17 @@ def summarise(records: Sequence[Record], *, kg: str, method: str, format: str) -
         "outcomes": dict(Counter(record.outcome for record in records).most_common()),
         "seconds": percentiles([o.seconds for o in answered if o.seconds is not None], 50, 95),
         "forwards": percentiles([o.forwards for o in answered if o.forwards is not None], 50),
-        "general_llm": _general(records),
+        "general_llm": _general_llm_use(records),
         "linking": linking_figures(records),
         "triplets": triplet_figures(records, method),
     }
 
 
 def unanswerable_figures(records: Sequence[Record]) -> dict[str, Any]:
-    """Return how many questions have no gold answer, and percentages.
+    """Return the number of questions without gold answers, and percentages on refusals.
 
-    ``found``: of those, that were not answered (None without any); ``falsely_refused``: of the
-    others, right answers that were held back.
+    ``found``: the share of them that was not answered (None without any); ``falsely_refused``: of
+    the other questions, the share with a right answer that was held back.
     """
     asked = [record for record in records if record.outcome != Outcome.MALFORMED]
     none = [float(record.hits_at_1) for record in asked if not record.gold]
@@ -97,7 +97,7 @@ def unanswerable_figures(records: Sequence[Record]) -> dict[str, Any]:
 
 
 def linking_figures(records: Sequence[Record]) -> dict[str, Any] | None:
-    """Return percentages over questions with a given topic entity (malformed: missed), or None."""
+    """Return linking percentages over questions with given topics (malformed: missed), or None."""
     linkings = [record.linking for record in records if record.linking is not None]
     if not linkings:
         return None
@@ -115,10 +115,10 @@ def linking_figures(records: Sequence[Record]) -> dict[str, Any] | None:
 
 
 def triplet_figures(records: Sequence[Record], method: str) -> dict[str, float | None] | None:
-    """Return percentages; None without gold triplets unless ``method`` is DoG.
+    """Return triplet percentages; None without gold triplets unless ``method`` is DoG.
 
     ``f1``, ``precision``, ``recall``: over questions with gold triplets (malformed: missed).
-    ``ill``: of all triplets written.
+    ``ill``: the share of malformed triplets among all written.
     """
     triplets = [record.triplets for record in records if record.triplets is not None]
     golden = [triplet for triplet in triplets if triplet["f1"] is not None]
@@ -134,10 +134,12 @@ def triplet_figures(records: Sequence[Record], method: str) -> dict[str, float |
 
 
 def _malformed(records: Sequence[Record]) -> int:
+    """Count the malformed questions."""
     return sum(record.outcome == Outcome.MALFORMED for record in records)
 
 
-def _parts(records: Sequence[Record], part: Callable[[Record], str]) -> dict[str, dict[str, Any]]:
+def _by_part(records: Sequence[Record], part: Callable[[Record], str]) -> dict[str, dict[str, Any]]:
+    """Return main figures of the records by part: hop count or type."""
     parts: dict[str, list[Record]] = defaultdict(list)
     for record in records:
         parts[part(record)].append(record)
@@ -155,11 +157,13 @@ def _parts(records: Sequence[Record], part: Callable[[Record], str]) -> dict[str
 
 
 def _interval(shares: Sequence[float]) -> list[float] | None:
+    """Return the 95 % interval of shares in percent, None if there is none."""
     bounds = interval(shares)
     return None if bounds is None else [round(100 * bound, 2) for bound in bounds]
 
 
-def _general(records: Sequence[Record]) -> dict[str, Any] | None:
+def _general_llm_use(records: Sequence[Record]) -> dict[str, Any] | None:
+    """Sum the calls and tokens of the general LLM over records, None if it was not used."""
     uses = [record.general_llm for record in records if record.general_llm]
     if not uses:
         return None
@@ -168,7 +172,7 @@ def _general(records: Sequence[Record]) -> dict[str, Any] | None:
 
 
 def percentiles(values: Sequence[float], *which: int) -> dict[str, float | None]:
-    """Return percentiles by name (``p50``), each None of no values."""
+    """Return percentiles by name (``p50``), None for an empty list."""
     return {
         f"p{record}": round(float(np.percentile(values, record)), 3) if len(values) else None
         for record in which

@@ -71,10 +71,10 @@ ALL_RIGHT = StrictScores(1.0, 1.0, 1.0, 1.0, 1.0, 1.0)
 def strict_scores(
     predictions: Sequence[str], gold: Iterable[str], *, k: int | None = None
 ) -> StrictScores:
-    """Return the exact scores of ``predictions`` (best first) against the set ``gold``.
+    """Score ``predictions`` (best first) against the set ``gold`` by exact comparison.
 
-    Repeated predictions count once, at their first rank; ``hit_at_k`` looks at the first ``k`` (all
-    by default). Without gold all are 0.
+    Repeated predictions count once, at their first rank; ``hit_at_k`` uses the first ``k`` (all by
+    default). Without gold all are 0.
     """
     ranked = list(dict.fromkeys(predictions))
     wanted = set(gold)
@@ -93,7 +93,7 @@ def strict_scores(
 
 
 def normalise_answer(text: str) -> str:
-    """Return the form in which the published programs compare answers.
+    """Normalise a text as the published programs do before they compare answers.
 
     >>> normalise_answer("The  U.S.A., an   idea")
     'usa idea'
@@ -103,14 +103,15 @@ def normalise_answer(text: str) -> str:
 
 
 def gcr_scores(prediction: str | Sequence[str], gold: Sequence[str]) -> LegacyScores:
-    """Return the scores that GCR's program gives; all are 0 without golds.
+    """Compute scores as GCR's published program does; all are 0 without gold answers.
 
-    Text is one prediction a line, the most frequent first. Recall is the share of golds found
-    anywhere, precision of predictions with a gold. An empty gold is found even in an empty text.
+    A text is one prediction a line, the most frequent first. Recall is the share of gold answers
+    found anywhere, precision that of predictions with a gold answer. An empty gold answer is found
+    even in an empty text.
     """
-    counted = Counter(line for line in _lines(prediction) if line.strip())
+    counted = Counter(line for line in _prediction_lines(prediction) if line.strip())
     predictions = [line for line, _ in counted.most_common()]
-    acc, hit = _found(predictions, gold)
+    acc, hit = _recall_and_hit(predictions, gold)
     if not predictions:
         return LegacyScores(hit, 0.0, 0.0, 0.0, acc)
     forms = [normalise_answer(answer) for answer in gold]
@@ -120,15 +121,15 @@ def gcr_scores(prediction: str | Sequence[str], gold: Sequence[str]) -> LegacySc
 
 
 def rog_scores(prediction: str | Sequence[str], gold: Sequence[str]) -> LegacyScores:
-    """Return the scores that RoG's program gives; all are 0 without golds.
+    """Compute scores as RoG's published program does; all are 0 without gold answers.
 
-    Text is one prediction a line, repeated ones counted; in a list they count once. Precision is
-    golds found over predictions, so it and F1 can exceed 1.
+    A text is one prediction a line, repeated ones counted; in a list they count once. Precision is
+    gold answers found over predictions, so it and F1 can exceed 1.
     """
-    predictions = _lines(prediction)
+    predictions = _prediction_lines(prediction)
     if not isinstance(prediction, str):
         predictions = list(dict.fromkeys(predictions))
-    acc, hit = _found(predictions, gold)
+    acc, hit = _recall_and_hit(predictions, gold)
     if not predictions:
         return LegacyScores(hit, 0.0, 0.0, 0.0, acc)
     precision = acc * len(gold) / len(predictions)
@@ -136,21 +137,24 @@ def rog_scores(prediction: str | Sequence[str], gold: Sequence[str]) -> LegacySc
 
 
 def mean_percent(shares: Sequence[float]) -> float:
-    """Return 100 times the mean, 0 of nothing."""
+    """Return the mean of shares in percent, 0 without any."""
     return 100.0 * math.fsum(shares) / len(shares) if shares else 0.0
 
 
-def _lines(prediction: str | Sequence[str]) -> list[str]:
+def _prediction_lines(prediction: str | Sequence[str]) -> list[str]:
+    """Split a text into its lines; a list stays a list."""
     return prediction.split("\n") if isinstance(prediction, str) else list(prediction)
 
 
-def _found(predictions: Sequence[str], gold: Sequence[str]) -> tuple[float, float]:
+def _recall_and_hit(predictions: Sequence[str], gold: Sequence[str]) -> tuple[float, float]:
+    """Return the share of gold answers found as substrings, and 1.0 if any is found."""
     everything = normalise_answer(" ".join(predictions))
     hits = sum(normalise_answer(answer) in everything for answer in gold)
     return (hits / len(gold) if gold else 0.0), float(hits > 0)
 
 
 def _harmonic(precision: float, recall: float) -> float:
+    """Return the harmonic mean of precision and recall (F1)."""
     both = precision + recall
     return 2.0 * precision * recall / both if both else 0.0
 
@@ -186,7 +190,7 @@ _FIVE = 5  # candidates of the linker that are looked at
 
 
 def distance(store: GraphStore, topics: IntArray, wanted: IntArray, rules: WalkRules) -> int | None:
-    """Return the hops from ``topics`` to the nearest ``wanted`` (keys), or None."""
+    """Return the number of hops from ``topics`` to the nearest of ``wanted`` (keys), or None."""
     if not len(topics) or not len(wanted):
         return None
     seen = frontier = np.unique(topics)
@@ -206,9 +210,10 @@ def distance(store: GraphStore, topics: IntArray, wanted: IntArray, rules: WalkR
 
 
 def relation_path(path: GroundedPath, inverses: Mapping[str, str]) -> RelationPath:
-    """Return the predicates of ``path``, mediators' halves apart; ``^`` marks one walked back.
+    """Return the predicates of ``path``, a mediator's two separately; ``^`` marks a backward one.
 
-    A predicate with an inverse in the KG is written as that, so both spellings are equal.
+    A backward predicate with an inverse in the KG is written as that inverse, so both spellings are
+    equal.
     """
     steps = []
     for edge in path.edges:
@@ -218,7 +223,7 @@ def relation_path(path: GroundedPath, inverses: Mapping[str, str]) -> RelationPa
 
 
 def same_spelling(steps: Iterable[str], inverses: Mapping[str, str]) -> RelationPath:
-    """Return a relation path with known inverses in place of predicates walked back."""
+    """Replace backward predicates of a relation path by their inverses where these are known."""
     return tuple(
         inverses[step[1:]] if step.startswith("^") and step[1:] in inverses else step
         for step in steps
@@ -228,7 +233,7 @@ def same_spelling(steps: Iterable[str], inverses: Mapping[str, str]) -> Relation
 def path_recall(
     gold: Sequence[Sequence[str]], paths: Iterable[GroundedPath], inverses: Mapping[str, str]
 ) -> float | None:
-    """Return the share of gold relation paths that ``paths`` take, None if there are none."""
+    """Return the share of gold relation paths among those of ``paths``; None without gold."""
     wanted = {same_spelling(path, inverses) for path in gold}
     if not wanted:
         return None
@@ -237,7 +242,7 @@ def path_recall(
 
 
 def linking_of(store: GraphStore, question: Question) -> dict[str, Any] | None:
-    """Return the linker's scores on the topic entities that the file gives, if any.
+    """Score the linker on the topic entities that the file gives; None if it gives none.
 
     ``first``, ``in_five``: whether one is the best candidate, or in ``candidates`` (five ids).
     ``in_linked``, ``all_linked``: whether one, or all, are among ``linked``.
@@ -263,9 +268,10 @@ def linking_of(store: GraphStore, question: Question) -> dict[str, Any] | None:
 
 
 def triplets_of(store: GraphStore, question: Question, answer: Answer | None) -> dict[str, Any]:
-    """Return the first path's triplet scores, and how many of all are malformed. Raises GraphError.
+    """Score an answer's first path by triplets; count malformed triplets of all its paths.
 
     ``f1``, ``precision``, ``recall`` (0 to 1) are None without gold triplets, 0 without a path.
+    Raises GraphError.
     """
     paths = [path.groundings[0] for path in answer.paths if path.groundings] if answer else []
     scores = triplet_scores(store, question.gold_triplets, paths[0] if paths else None)
@@ -277,13 +283,13 @@ def triplets_of(store: GraphStore, question: Question, answer: Answer | None) ->
 def triplet_scores(
     store: GraphStore, gold: Iterable[Triple], path: GroundedPath | None
 ) -> dict[str, float] | None:
-    """Return F1, precision and recall of a chain's triplets by name, None without gold."""
+    """Return F1, precision and recall of a path's triplets by name, None without gold."""
     relations = store.relations()
     names = dict(zip(relations.ids, relations.names, strict=True))
-    wanted = {_formed(triple) for triple in gold}
+    wanted = {_forms(triple) for triple in gold}
     if not wanted:
         return None
-    written = {_formed(_stored(edge, names)) for edge in path.edges} if path is not None else set()
+    written = {_forms(_triplet(edge, names)) for edge in path.edges} if path is not None else set()
     right = len(wanted & written)
     return {
         "f1": 2 * right / (len(wanted) + len(written)),
@@ -297,7 +303,8 @@ def ill_triplets(
 ) -> tuple[int, int]:
     """Return the numbers of malformed and of all triplets of ``paths``. Raises GraphError.
 
-    Well-formed: every fact is stored, and an end is a topic or a non-value end of one before.
+    A triplet is well-formed if its facts are stored, and an end is a topic or a non-value end of an
+    earlier triplet.
     """
     relations = {id_: number for number, id_ in enumerate(store.relations().ids)}
     asked = frozenset(topics)
@@ -307,7 +314,7 @@ def ill_triplets(
         for edge in path.edges:
             total += 1
             ends = store.keys_of([edge.head.id, edge.tail.id])
-            known = bool((ends >= 0).all()) and _stored_facts(store, edge, relations)
+            known = bool((ends >= 0).all()) and _is_stored(store, edge, relations)
             if not known or not visited & {edge.head.id, edge.tail.id}:
                 ill += 1
             if known:
@@ -317,7 +324,8 @@ def ill_triplets(
     return ill, total
 
 
-def _stored_facts(store: GraphStore, edge: PathEdge, relations: dict[str, int]) -> bool:
+def _is_stored(store: GraphStore, edge: PathEdge, relations: dict[str, int]) -> bool:
+    """Return whether an edge's facts form a chain between its ends and are all stored."""
     if not edge.facts or any(fact.predicate not in relations for fact in edge.facts):
         return False
     at = edge.head.id
@@ -335,13 +343,15 @@ def _stored_facts(store: GraphStore, edge: PathEdge, relations: dict[str, int]) 
     return bool(store.has_edges(heads, predicates, tails).all())
 
 
-def _stored(edge: PathEdge, names: Mapping[str, str]) -> Triple:
+def _triplet(edge: PathEdge, names: Mapping[str, str]) -> Triple:
+    """Return an edge as a (head, relation, tail) triplet of names in stored direction."""
     if not edge.inverse:
         return edge.head.name, edge.relation, edge.tail.name
     along = [names[fact.predicate] for fact in reversed(edge.facts)]
     return edge.tail.name, PathFormat().joiner.join(along), edge.head.name
 
 
-def _formed(triplet: Triple) -> Triple:
+def _forms(triplet: Triple) -> Triple:
+    """Normalise the names of a triplet for comparison."""
     head, relation, tail = triplet
     return form_of(head), form_of(relation), form_of(tail)

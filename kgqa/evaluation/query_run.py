@@ -33,7 +33,7 @@ _SHORT = 120  # characters of a property that may stand for its node
 
 
 def cell_forms(cell: Any) -> frozenset[str]:
-    """Return the texts that a cell may be compared by: of a node, each of its short properties."""
+    """Return the texts by which a cell may be compared; of a node, its short properties."""
     if isinstance(cell, dict):
         values = [value for name, value in cell.items() if not name.startswith("_")]
         forms = {form for value in values for form in cell_forms(value)}
@@ -56,10 +56,10 @@ def cell_forms(cell: Any) -> frozenset[str]:
 
 
 def same_rows(given: Sequence[Sequence[Any]], gold: Mapping[str, Any]) -> bool:
-    """Return whether ``given`` is right by ``gold``: ``rows`` with ``limit``, ``sure``, ``pool``.
+    """Return whether rows are right by ``gold``: ``rows`` with ``limit``, ``sure``, ``pool``.
 
-    Some column of the first n + 1, where gold has n, has to equal some column of gold. What a limit
-    leaves open may be any of the pool.
+    If gold has n columns, one of the first n + 1 given columns has to equal each gold column. Rows
+    that a limit leaves open may be any of the pool.
     """
     rows = gold["rows"]
     width = len(rows[0]) if rows else 0
@@ -74,38 +74,39 @@ def same_rows(given: Sequence[Sequence[Any]], gold: Mapping[str, Any]) -> bool:
         if open_:
             sure = [cell_forms(row[column]) for row in gold["sure"] or []]
             pool = [cell_forms(row[column]) for row in gold["pool"]]
-            if any(_within(cells, sure, [*sure, *pool], len(rows)) for cells in ours):
+            if any(_column_matches(cells, sure, [*sure, *pool], len(rows)) for cells in ours):
                 return True
         target = [cell_forms(row[column]) for row in rows]
-        if any(_covers(cells, target) and _covers(target, cells) for cells in ours):
+        if any(_all_shared(cells, target) and _all_shared(target, cells) for cells in ours):
             return True
     return False
 
 
-def _covers(some: Iterable[frozenset[str]], by: Sequence[frozenset[str]]) -> bool:
+def _all_shared(some: Iterable[frozenset[str]], by: Sequence[frozenset[str]]) -> bool:
     """Return whether each cell of ``some`` shares a form with a cell of ``by``."""
     every = frozenset().union(*by) if by else frozenset()
     return all(cells & every for cells in some)
 
 
-def _within(
+def _column_matches(
     ours: Sequence[frozenset[str]],
     sure: Sequence[frozenset[str]],
     pool: Sequence[frozenset[str]],
     size: int,
 ) -> bool:
+    """Return whether a column has all of ``sure``, nothing outside ``pool``, and the right size."""
     different = len(set(ours))
     return (
         bool(ours)
-        and _covers(sure, ours)
-        and _covers(ours, pool)
+        and _all_shared(sure, ours)
+        and _all_shared(ours, pool)
         and different <= size
         and (different == size or len(ours) == size or different >= len(set(pool)))
     )
 
 
 def shape_of(cypher: str) -> str:
-    """Return the shape of a gold query: its hops, and whether it aggregates or orders."""
+    """Return the shape of a gold query: its number of hops, and whether it aggregates or orders."""
     hops = len(re.findall(r"-\[[^\]]*\]-|--", cypher))
     parts = [f"{min(hops, 3)} hops"]
     if re.search(r"\b(count|sum|avg|min|max|size)\s*[({]", cypher, re.IGNORECASE):
@@ -125,14 +126,14 @@ _FIELDS = ("question", "cypher", "rows")
 
 @dataclass(slots=True)
 class QueryEvaluation:
-    """What was measured: ``figures`` as JSON has them, a record for each question."""
+    """The result of a run: ``figures`` as JSON, and a record for each question."""
 
     figures: dict[str, Any]
     records: list[dict[str, Any]] = field(default_factory=list)
     reports: tuple[Path, ...] = ()
 
     def tables(self) -> list[ReportTable]:
-        """Return the figures as tables: all of them, and by shape."""
+        """Return the figures as tables: in total, and by shape."""
         shares = ("right", "wrong", "refused", "failed", "valid")
         shapes = [
             (shape, str(figure["questions"]), f"{figure['right']:.1f}")
@@ -144,12 +145,12 @@ class QueryEvaluation:
         ]
 
     def times(self) -> str:
-        """Return the running times of questions in a sentence; empty without questions."""
+        """Return a sentence on the questions' running times, "" without questions."""
         return time_sentence(self.figures)
 
 
 def read_gold(file: Path, limit: int | None = None) -> list[dict[str, Any]]:
-    """Return the lines of a file of gold queries. Raises DataError."""
+    """Read the lines of a file of gold queries, at most ``limit``. Raises DataError."""
     golds = []
     lines = enumerate(file_lines(file, "file of gold queries"), 1)
     for number, line in islice(((at, line) for at, line in lines if line.strip()), limit):
@@ -172,7 +173,7 @@ def evaluate_queries(
     progress: Progress,
     method: str,
 ) -> QueryEvaluation:
-    """Ask every question and compare its rows with gold's."""
+    """Ask every question, and compare its rows with the gold rows."""
     rows = list(gold)
     records: list[dict[str, Any]] = []
     with progress.task("answering", len(rows), "questions") as task:
@@ -201,7 +202,10 @@ def evaluate_queries(
 
 
 def _figures(records: list[dict[str, Any]], kg: str, method: str) -> dict[str, Any]:
+    """Compute the figures of a run, in total and by shape."""
+
     def share(some: list[dict[str, Any]], *outcomes: str) -> float:
+        """Return the percentage of records with one of some outcomes."""
         right = sum(record["outcome"] in outcomes for record in some)
         return round(100 * right / len(some), 1) if some else 0.0
 
@@ -227,7 +231,7 @@ def _figures(records: list[dict[str, Any]], kg: str, method: str) -> dict[str, A
 
 
 def _rows(answer: Answer) -> Sequence[Sequence[Any]]:
-    """Return the rows of a plan, or those of answers at the ends of paths: a name or a number."""
+    """Return the rows of a plan's result, or those of answers: a name or a number each."""
     if answer.result is not None:
         return answer.result.rows
     if answer.count is not None:
@@ -236,7 +240,7 @@ def _rows(answer: Answer) -> Sequence[Sequence[Any]]:
 
 
 def _cell(store: GraphStore, cell: Any) -> Any:
-    """Return a cell as gold has it: a thing by its properties, with its name and id."""
+    """Return a cell in the form of gold: a node by its properties, with its name and id."""
     if not isinstance(cell, Node):
         return list(cell) if isinstance(cell, tuple) else cell
     (key,) = store.keys_of([cell.id]).tolist()

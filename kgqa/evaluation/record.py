@@ -118,18 +118,18 @@ class Record(BaseModel):
 
 
 def bad_entry_record(bad: BadEntry) -> Record:
-    """Return the record of an entry that cannot be read: asked, and not answered."""
+    """Return the record of an unreadable entry: counted, and not answered."""
     return Record(
         id=bad.place,
         question="",
         outcome=Outcome.MALFORMED.value,
         error=str(bad),
-        legacy=_legacy(()),
+        legacy=_legacy_scores(()),
     )
 
 
 def failed_record(question: Question, error: KgqaError, seconds: float) -> Record:
-    """Return the record of a question that no method was asked: its graph or worker failed."""
+    """Return the record of a question that could not be asked: its graph or worker failed."""
     no_triplets = {**dict.fromkeys(TRIPLET_SCORES, 0.0), "ill": 0, "written": 0}
     return Record(
         id=question.id,
@@ -142,7 +142,7 @@ def failed_record(question: Question, error: KgqaError, seconds: float) -> Recor
         accuracy=0.0 if question.choices else None,
         path_recall=0.0 if question.relation_paths else None,
         triplets=no_triplets if question.gold_triplets else None,
-        legacy=_legacy((), question.answers),
+        legacy=_legacy_scores((), question.answers),
         error=str(error),
         seconds=round(seconds, 4),
     )
@@ -158,9 +158,10 @@ def record_of(
     linked: bool = False,
     k: int | None = None,
 ) -> Record:
-    """Return the record of a question that was answered, or failed. Raises GraphError.
+    """Return the record of a question that was answered or failed. Raises GraphError.
 
-    ``seconds``: of a failed one. ``linked``: whether topics were looked for. ``k``: of Hit@K.
+    ``seconds``: the time of a failed one. ``linked``: whether topics were searched by linking.
+    ``k``: of Hit@K.
     """
     answer = None if isinstance(given, Exception) else given
     gold = meanings_of(store, question.answers, question.names)
@@ -174,15 +175,15 @@ def record_of(
     pairs = zip(relations.ids, relations.inverses, strict=True)
     inverses = {relation: other for relation, other in pairs if other is not None}
     own = (
-        _failure(given, gold, seconds)
+        _failure_fields(given, gold, seconds)
         if isinstance(given, Exception)
-        else _findings(given, gold, inverses, k)
+        else _answer_fields(given, gold, inverses, k)
     )
     every = [
         grounding for path in (answer.paths if answer else ()) for grounding in path.groundings
     ]
     in_triplets = question.gold_triplets or (answer is not None and answer.method == CHAINS)
-    outcome = _outcome(
+    outcome = _outcome_of(
         store,
         given,
         rules,
@@ -201,7 +202,7 @@ def record_of(
         topics=topics,
         gold=list(gold.ids),
         gold_names=list(gold.names),
-        accuracy=_accuracy(store, question, answer, gold) if question.choices else None,
+        accuracy=_choice_accuracy(store, question, answer, gold) if question.choices else None,
         path_recall=path_recall(question.relation_paths, every, inverses),
         gold_relation_paths=[" -> ".join(path) for path in question.relation_paths[:_KEPT]],
         linking=linking_of(store, question) if linked else None,
@@ -210,19 +211,19 @@ def record_of(
     )
 
 
-def _failure(error: KgqaError, gold: Meanings, seconds: float) -> dict[str, Any]:
-    """Return the fields of a failed question."""
+def _failure_fields(error: KgqaError, gold: Meanings, seconds: float) -> dict[str, Any]:
+    """Return the record fields of a failed question."""
     return {
-        "legacy": _legacy((), gold.names),
+        "legacy": _legacy_scores((), gold.names),
         "error": str(error),
         "seconds": round(seconds, 4),
     }
 
 
-def _findings(
+def _answer_fields(
     answer: Answer, gold: Meanings, inverses: Mapping[str, str], k: int | None
 ) -> dict[str, Any]:
-    """Return the fields of a question that are of its answer."""
+    """Return the record fields that are computed from the answer."""
     given = answer.answers
     # if nothing is answered, what stands behind the answers is not an answer either
     ranked = (*given, *answer.others) if given else ()
@@ -251,13 +252,13 @@ def _findings(
         "precision": answers.precision,
         "recall": answers.recall,
         "f1": answers.f1,
-        "legacy": _legacy(names, gold.names),
+        "legacy": _legacy_scores(names, gold.names),
         "answered": True,
         "refused": not given and bool(set(gold.canonical(held_back)) & set(gold.ids)),
         "confidence": answer.confidence,
         "grounded": bool(ranked) and ranked[0].grounded,
         "grounded_paths": _grounded_share(answer),
-        "paths": [_path(path, inverses) for path in answer.paths[:_KEPT]],
+        "paths": [_path_json(path, inverses) for path in answer.paths[:_KEPT]],
         "seconds": round(answer.timings.total, 4),
         "forwards": answer.forward_passes,
         "general_llm": None if answer.general_llm is None else asdict(answer.general_llm),
@@ -265,7 +266,7 @@ def _findings(
 
 
 def _grounded_share(answer: Answer) -> float:
-    """Return the share of the paths that are grounded; of a plan's rows that rest on something."""
+    """Return the share of paths that are grounded, or of a plan's rows that rest on facts."""
     if answer.result is not None and not answer.paths:
         rows = [answer.result.evidence(row, 1) for row in range(len(answer.result))[:_KEPT]]
         grounded = [bool(row.facts or row.held or row.nodes) for row in rows]
@@ -273,24 +274,26 @@ def _grounded_share(answer: Answer) -> float:
     return sum(bool(path.groundings) for path in answer.paths) / max(len(answer.paths), 1)
 
 
-def _path(path: ScoredPath, inverses: Mapping[str, str]) -> dict[str, Any]:
-    """Return a path with its relation path, and how it is shown if its text is ambiguous."""
+def _path_json(path: ScoredPath, inverses: Mapping[str, str]) -> dict[str, Any]:
+    """Return a path as JSON with score and relation path, and how it is shown if ambiguous."""
     row: dict[str, Any] = {"text": path.text, "score": path.score, "relation_path": None}
     if path.groundings:
         row["relation_path"] = " -> ".join(relation_path(path.groundings[0], inverses))
     return row
 
 
-def _legacy(names: Sequence[str], gold: Sequence[str] = ()) -> dict[str, dict[str, float]]:
+def _legacy_scores(names: Sequence[str], gold: Sequence[str] = ()) -> dict[str, dict[str, float]]:
+    """Return the scores of GCR's and of RoG's program."""
     return {
         "gcr": asdict(gcr_scores(list(names), list(gold))),
         "rog": asdict(rog_scores(list(names), list(gold))),
     }
 
 
-def _accuracy(
+def _choice_accuracy(
     store: GraphStore, question: Question, answer: Answer | None, gold: Meanings
 ) -> float:
+    """Return 1.0 if the first answer that is one of the choices is right, else 0.0."""
     choices = meanings_of(store, question.choices, question.names)
     by_name = {normalise(name): id_ for id_, name in zip(choices.ids, choices.names, strict=True)}
     for ranked_answer in answer.answers if answer else ():
@@ -302,7 +305,7 @@ def _accuracy(
     return 0.0
 
 
-def _outcome(
+def _outcome_of(
     store: GraphStore,
     given: Answer | KgqaError,
     rules: WalkRules,
@@ -312,6 +315,7 @@ def _outcome(
     linked: bool,
     reachable: bool,
 ) -> Outcome:
+    """Return where a question ended: right, or the first stage that failed it."""
     if right:
         return Outcome.RIGHT
     if not gold.ids and isinstance(given, Answer):
@@ -342,14 +346,14 @@ _NO_RUN = "Give a folder that `kgqa eval` wrote."
 
 @dataclass(frozen=True, slots=True)
 class ResultLog:
-    """The results of a run, open for writing; ``done`` has every record by its id."""
+    """The open results file of a run; ``done`` has the records so far, by id."""
 
     folder: Path
     done: dict[str, Record]
     _file: BinaryIO
 
     def write(self, record: Record) -> None:
-        """Add a line; it is on disk when this returns. Raises UsageError."""
+        """Append a record; it is on disk when this returns. Raises UsageError."""
         line = record_line(record.model_dump())
         try:
             self._file.write(line.encode("utf-8", "replace"))
@@ -361,7 +365,10 @@ class ResultLog:
 
 @contextmanager
 def open_log(folder: Path, settings: Mapping[str, Any]) -> Iterator[ResultLog]:
-    """Open a run's folder, with what an earlier run left. Raises UsageError, DataError."""
+    """Open a run's folder as a context, with the records of an earlier run.
+
+    Raises UsageError, DataError.
+    """
     with ExitStack() as stack:
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -371,7 +378,7 @@ def open_log(folder: Path, settings: Mapping[str, Any]) -> Iterator[ResultLog]:
             check_plain(path)
             file = stack.enter_context(path.open("a+b"))
             file.seek(0)
-            whole, done = _read(file.read(), path)
+            whole, done = _parse_results(file.read(), path)
             file.truncate(whole)
             file.seek(0, os.SEEK_END)
         except Timeout:
@@ -389,7 +396,7 @@ def read_settings(folder: Path) -> dict[str, Any]:
     try:
         settings = read_file(path)
     except OSError as error:
-        raise _no_run(path, error) from None
+        raise _unreadable_run(path, error) from None
     except ValueError:
         raise DataError(f"{path} is not JSON.", _NO_RUN) from None
     if not isinstance(settings, dict):
@@ -398,16 +405,20 @@ def read_settings(folder: Path) -> dict[str, Any]:
 
 
 def read_run(folder: Path) -> dict[str, Record]:
-    """Return the records in ``folder`` by id, in order, whole lines only. Raises DataError."""
+    """Return the records in ``folder`` by id, in order, without a torn last line.
+
+    Raises DataError.
+    """
     path = folder / RESULTS
     try:
         check_plain(path)
-        return _read(path.read_bytes(), path)[1]
+        return _parse_results(path.read_bytes(), path)[1]
     except OSError as error:
-        raise _no_run(path, error) from None
+        raise _unreadable_run(path, error) from None
 
 
-def _read(raw: bytes, path: Path) -> tuple[int, dict[str, Record]]:
+def _parse_results(raw: bytes, path: Path) -> tuple[int, dict[str, Record]]:
+    """Parse the complete lines of a results file; return their length in bytes, and the records."""
     whole = raw.rfind(b"\n") + 1
     done: dict[str, Record] = {}
     for number, line in enumerate(raw[:whole].split(b"\n")[:-1], 1):
@@ -423,6 +434,7 @@ def _read(raw: bytes, path: Path) -> tuple[int, dict[str, Record]]:
 
 
 def _check_settings(folder: Path, settings: dict[str, Any]) -> None:
+    """Write a run's settings, or raise UsageError if the folder has a run with others."""
     path = folder / RUN
     if not path.exists():
         if (folder / RESULTS).exists():
@@ -435,16 +447,18 @@ def _check_settings(folder: Path, settings: dict[str, Any]) -> None:
         if old != new:
             raise UsageError(
                 f"The folder {folder} holds a run with another {name}: "
-                f"{_shown(old)}, not {_shown(new)}.",
+                f"{_as_json_text(old)}, not {_as_json_text(new)}.",
                 _OTHER,
             )
 
 
-def _shown(value: object) -> str:
+def _as_json_text(value: object) -> str:
+    """Return a value as JSON for a message, "nothing" for None."""
     return "nothing" if value is None else json.dumps(value, ensure_ascii=False)
 
 
-def _no_run(path: Path, error: OSError) -> DataError:
+def _unreadable_run(path: Path, error: OSError) -> DataError:
+    """Return the error of a folder without a readable run."""
     return DataError(
         f"The folder {path.parent} holds no run: {path.name} cannot be read ({error.strerror}).",
         _NO_RUN,
@@ -452,6 +466,7 @@ def _no_run(path: Path, error: OSError) -> DataError:
 
 
 def _unwritable(folder: Path, error: OSError) -> UsageError:
+    """Return the error of a folder that cannot be written to."""
     return UsageError(
         f"The results cannot be written to {folder}: {error.strerror or error}.",
         "Name another folder with `out`.",

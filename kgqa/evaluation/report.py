@@ -76,7 +76,7 @@ class ReportTable:
 
 
 def figure_tables(figures: Mapping[str, Any]) -> list[ReportTable]:
-    """Return the tables of a run: scores, by hop, by type (if there are types), and outcomes."""
+    """Return a run's tables: scores, by hop, by type (if there are types), and outcomes."""
     heads = ("figure", "%", "95 % interval")
     tables = [
         ReportTable("Scores", heads, figure_rows(figures)),
@@ -98,18 +98,18 @@ def figure_tables(figures: Mapping[str, Any]) -> list[ReportTable]:
 def figure_rows(figures: Mapping[str, Any]) -> list[tuple[str, ...]]:
     """Return (figure, percent, 95 % interval) of every figure that the run has."""
     linking, triplets = figures.get("linking") or {}, figures.get("triplets") or {}
-    rows = _rows(TITLES, figures)
+    rows = _figure_rows(TITLES, figures)
     rows += [
         (f"{'GCR' if family == 'gcr' else 'RoG'} {name}", f"{value:.1f}", "")
         for family, scores in figures["legacy"].items()
         for name, value in scores.items()
         if (family, name) != ("gcr", "hit")
     ]
-    return [*rows, *_rows(_LINKING, linking), *_rows(_TRIPLETS, triplets)]
+    return [*rows, *_figure_rows(_LINKING, linking), *_figure_rows(_TRIPLETS, triplets)]
 
 
 def time_sentence(figures: Mapping[str, Any]) -> str:
-    """Return the running times of questions in a sentence; empty if none was answered."""
+    """Return a sentence on the questions' running times, "" if none was answered."""
     seconds = figures["seconds"]
     if seconds["p50"] is None:
         return ""
@@ -120,9 +120,9 @@ def time_sentence(figures: Mapping[str, Any]) -> str:
 
 
 def worst(records: Sequence[Record]) -> list[Record]:
-    """Return the failures that are furthest off, in the order of ``records``.
+    """Select the worst failures, in the order of ``records``.
 
-    Those are the ones without a right answer, of them those of the lowest F1, the surest first.
+    They are questions without a right answer, those of lowest F1 first, then of highest confidence.
     """
     failed = [at for at, record in enumerate(records) if record.outcome != Outcome.RIGHT]
     failed.sort(
@@ -140,7 +140,7 @@ def worst(records: Sequence[Record]) -> list[Record]:
 def markdown(
     figures: Mapping[str, Any], records: Sequence[Record], settings: Mapping[str, Any]
 ) -> str:
-    """Return the report of a run as Markdown."""
+    """Format the report of a run as Markdown."""
     lines = [
         f"# {_cell(figures['method'])} on {_cell(settings.get('file') or figures['format'])}",
         "",
@@ -197,10 +197,10 @@ def write_report(
 
 
 def calibration(confident: Sequence[tuple[float, bool]]) -> tuple[list[tuple[str, ...]], float]:
-    """Return a row for each tenth that confidences fall into, and the expected calibration error.
+    """Return a row for each tenth of the confidence range, and the expected calibration error.
 
     ``confident``: each question's confidence, and whether its first answer is right. The rows:
-    from and to, questions, mean confidence and what was right in per cent.
+    bounds, questions, mean confidence and share of right answers in percent.
     """
     rows: list[tuple[str, ...]] = []
     off = 0.0
@@ -214,22 +214,24 @@ def calibration(confident: Sequence[tuple[float, bool]]) -> tuple[list[tuple[str
     return rows, off / max(len(confident), 1)
 
 
-def _rows(titles: Mapping[str, str], figures: Mapping[str, Any]) -> list[tuple[str, ...]]:
+def _figure_rows(titles: Mapping[str, str], figures: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """Return (title, percent, interval) of the figures that exist."""
     intervals = figures.get("intervals") or {}
     return [
-        (title, f"{figures[name]:.1f}", _between(intervals.get(name)))
+        (title, f"{figures[name]:.1f}", _interval_text(intervals.get(name)))
         for name, title in titles.items()
         if figures.get(name) is not None
     ]
 
 
 def _part_rows(parts: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, ...]]:
+    """Return the rows of a table of figures by part."""
     return [
         (
             name,
             str(part["questions"]),
             f"{part['hits_at_1']:.1f}",
-            _between(part["interval"]),
+            _interval_text(part["interval"]),
             f"{part['hit_at_k']:.1f}",
             f"{part['f1']:.1f}",
         )
@@ -237,11 +239,13 @@ def _part_rows(parts: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, ...]]:
     ]
 
 
-def _between(interval: Sequence[float] | None) -> str:
+def _interval_text(interval: Sequence[float] | None) -> str:
+    """Format an interval, "" for None."""
     return "" if interval is None else f"{interval[0]:.1f} to {interval[1]:.1f}"
 
 
 def _cell(value: object) -> str:
+    """Escape a value as a cell of a Markdown table."""
     text = visible(" ".join(str(value).split()))
     for mark in "\\|`*<[":
         text = text.replace(mark, "\\" + mark)
@@ -249,6 +253,7 @@ def _cell(value: object) -> str:
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
+    """Format rows as lines of a Markdown table."""
     return [
         "",
         f"| {' | '.join(heads)} |",

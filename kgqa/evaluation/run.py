@@ -36,7 +36,7 @@ Answers: TypeAlias = Callable[
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What came out of a run: the JSON of ``kgqa eval``, records (bad entries' last), reports."""
+    """The result of a run: the JSON of ``kgqa eval``, records (bad entries' last), reports."""
 
     figures: dict[str, Any]
     records: list[Record]
@@ -45,11 +45,11 @@ class Evaluation:
     notes: tuple[str, ...] = ()
 
     def tables(self) -> list[ReportTable]:
-        """Return the figures as tables, to be shown."""
+        """Return the figures as tables for display."""
         return figure_tables(self.figures)
 
     def times(self) -> str:
-        """Return the running times of questions in a sentence; empty if none was answered."""
+        """Return a sentence on the questions' running times, "" if none was answered."""
         return time_sentence(self.figures)
 
 
@@ -66,18 +66,19 @@ def evaluate(
     progress: Progress | None = None,
     workers: Workers | None = None,
 ) -> Evaluation:
-    """Ask every question of a file and return the figures over all of them.
+    """Ask every question of a file; return the figures over all of them.
 
-    Questions with a graph are asked of that, others of ``store``. ``settings`` say how answers are
-    made, with the method's name under ``method``. ``out``: a folder for lines and reports; a
-    stopped run goes on from it. ``linked``: look for topic entities even if given, and record how
-    that went. ``k``: of Hit@K, None for all. ``workers`` ask in place of this process, which alone
-    writes. Raises DataError, UsageError, GraphError and WorkerError.
+    Questions with a graph of their own are asked of it, others of ``store``. ``settings`` describe
+    how answers are made, with the method's name under ``method``. ``out``: a folder for records and
+    reports; a stopped run is continued from it. ``linked``: link topic entities even if given, and
+    record how that went. ``k``: of Hit@K, None for all. ``workers`` ask in place of this process,
+    which alone writes. Raises DataError, UsageError, GraphError and WorkerError.
     """
     progress = progress or Silent()
     notes: list[str] = []
 
     def note(text: str) -> None:
+        """Keep a note for the report, and show it."""
         notes.append(text)
         progress.note(text)
 
@@ -99,6 +100,7 @@ def evaluate(
         done: dict[str, Record] = log.done if log is not None else {}
 
         def keep(record: Record) -> None:
+            """Keep a record, and write it to the log."""
             done[record.id] = record
             if log is not None:
                 log.write(record)
@@ -138,7 +140,7 @@ def evaluate(
 
 @dataclass(slots=True)
 class Asking:
-    """Makes the records of questions in this process; see :func:`evaluate`."""
+    """Asks questions in this process and makes their records; see :func:`evaluate`."""
 
     answers: Answers
     rules: Callable[[GraphStore], WalkRules]
@@ -149,24 +151,25 @@ class Asking:
     def records(
         self, store: GraphStore | None, questions: Sequence[Question]
     ) -> Generator[Record, None, None]:
-        """Yield the record of each question as it is answered, those of the KG first."""
+        """Yield the record of each question as it is answered, those asked of the KG first."""
         of_kg = [question for question in questions if question.graph is None]
         if of_kg:
             if store is None:
                 raise ValueError("questions without a graph of their own need a store")
-            yield from self._asked(store, of_kg)
+            yield from self._records_of(store, of_kg)
         for question in questions:
             if question.graph is None:
                 continue
             began = time.perf_counter()
             try:
                 with own_store(question) as own:
-                    records = list(self._asked(own, [question]))
+                    records = list(self._records_of(own, [question]))
             except (GraphError, DataError) as error:  # a fault of this one graph
                 records = [failed_record(question, error, time.perf_counter() - began)]
             yield from records
 
-    def _asked(self, store: GraphStore, questions: Sequence[Question]) -> Iterator[Record]:
+    def _records_of(self, store: GraphStore, questions: Sequence[Question]) -> Iterator[Record]:
+        """Yield the records of questions about one graph."""
         rules = self.rules(store)
         began = time.perf_counter()
         for number, given in self.answers(store, questions):
@@ -182,7 +185,7 @@ class Asking:
 class WorkerRecords:
     """A worker's records of a batch of questions; ``notes``: messages for the user.
 
-    ``calls`` of the general LLM, and those that were ``cached`` and not made.
+    ``calls``: those made to the general LLM; ``cached``: those answered from the cache instead.
     """
 
     records: list[Record]
@@ -205,14 +208,14 @@ class Workers:
     def records(
         self, questions: Sequence[Question], note: Callable[[str], None]
     ) -> Generator[Record, None, None]:
-        """Yield the record of each question. Raises WorkerError if no worker does its work.
+        """Yield the record of each question. Raises WorkerError if no worker can work.
 
-        Questions whose worker was lost are asked once more, one by one; the one with which another
-        worker ends is a failed question.
+        The questions of a lost worker are asked once more, one by one; if a worker ends again, the
+        question is recorded as failed.
         """
         size = len(questions) // (_UNITS * (self.executor.workers or _UNITS))
         # an empty one comes first: where that is lost, no worker will do any
-        units = [(), *_units(questions, max(1, min(_UNIT, size)))] if questions else []
+        units = [(), *_batches_of(questions, max(1, min(_UNIT, size)))] if questions else []
         noted: set[str] = set()
         lost: list[Question] = []
         for again in (False, True):
@@ -240,8 +243,9 @@ class Workers:
                 f"A worker ended while it was asked {len(lost):,} of the questions; they are asked "
                 f"again, one by one: {', '.join(question.id for question in lost[:_UNIT])}."
             )
-            units = _units(lost, 1)
+            units = _batches_of(lost, 1)
 
 
-def _units(questions: Sequence[Question], size: int) -> list[Sequence[Question]]:
+def _batches_of(questions: Sequence[Question], size: int) -> list[Sequence[Question]]:
+    """Split questions into batches of ``size``."""
     return [questions[start : start + size] for start in range(0, len(questions), size)]

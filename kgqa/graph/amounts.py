@@ -56,10 +56,10 @@ _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 
 @dataclass(frozen=True, slots=True)
 class NumberForm:
-    """How the texts of a property are read as numbers of ``type``.
+    """How the texts of one property are parsed as numbers of ``type``.
 
-    ``unit``: what amounts with a unit are brought to. ``plain``: all are written as programs write
-    numbers of 64 bits.
+    ``unit``: the unit to which amounts are converted. ``plain``: every text is written as programs
+    write numbers of 64 bits.
     """
 
     type: Literal["integer", "float"]
@@ -68,7 +68,7 @@ class NumberForm:
     plain: bool = True
 
     def read(self, text: str) -> int | float | None:
-        """Return the number that a text is, None if it is none.
+        """Parse a text as a number of this form; return None if it is not one.
 
         >>> NumberForm("float", unit="kg").read("900 g"), NumberForm("integer").read("1,250")
         (0.9, 1250)
@@ -81,6 +81,7 @@ class NumberForm:
         return float(number)
 
     def _amount(self, text: str) -> int | float | None:
+        """Parse a text as an amount in ``self.unit``, converting its unit; None if it cannot be."""
         if len(text) > _LONGEST or (parts := _split(text)) is None:
             return None
         digits, zeros, unit = parts
@@ -97,7 +98,7 @@ class NumberForm:
 
 
 def number_in(text: str) -> int | float | None:
-    """Return the number that a text is, None if it is not one; "007" is a text.
+    """Parse a plain number; return None if the text is not one. "007" stays a text.
 
     >>> number_in("18.0"), number_in("-3"), number_in("007"), number_in("1e999")
     (18.0, -3, None, None)
@@ -122,7 +123,7 @@ def is_amount(text: str) -> bool:
 
 
 def _split(text: str) -> tuple[str, int, str] | None:
-    """Return the digits of an amount with their sign, the zeros after them, and the unit."""
+    """Split an amount into its signed digits, its power of ten and its unit; None if malformed."""
     if loss := _LOSS.fullmatch(text):
         text = f"-{loss[1] or ''}{loss[2]}"
     match = _PARTS.fullmatch(text)
@@ -148,7 +149,7 @@ def _split(text: str) -> tuple[str, int, str] | None:
 
 
 def _year_of_era(text: str) -> tuple[str, int, str] | None:
-    """Return a year such as ``44 BC`` or ``AD 9`` as :func:`_split` returns an amount."""
+    """Parse a year such as ``44 BC`` or ``AD 9`` into the same triple as :func:`_split`."""
     match = _ERA.fullmatch(text)
     if match is None:
         return None
@@ -160,12 +161,13 @@ def _year_of_era(text: str) -> tuple[str, int, str] | None:
 
 
 def _scaled(number: str, zeros: int) -> str:
+    """Multiply a decimal number, given as text, by ten to the power ``zeros``."""
     return format(Decimal(number) * 10**zeros, "f") if zeros else number
 
 
 @dataclass(slots=True)
 class NumberTexts:
-    """What is known of the texts of a property: which of them are numbers, and how written."""
+    """Statistics of the texts of one property: which are numbers, and how they are written."""
 
     texts: int = 0
     missing: int = 0
@@ -184,7 +186,7 @@ class NumberTexts:
     decimals: dict[float, str] = field(default_factory=dict)
 
     def add(self, text: str, times: int = 1) -> None:
-        """Count a text."""
+        """Count ``times`` occurrences of one text."""
         self.texts += times
         if text.lower() in MISSING:
             self.missing += times
@@ -201,7 +203,7 @@ class NumberTexts:
             self.plain["float" if isinstance(number, float) else "integer"] += times
             self.wide |= isinstance(number, int) and not -_WHOLE <= number < _WHOLE
             if isinstance(number, float):
-                self._tell_apart({number: text})
+                self._keep_decimal_spellings({number: text})
             digits, unit = text.lstrip("+-"), ""
         elif len(text) <= _LONGEST and (parts := _split(text)):
             digits, unit = parts[0].removeprefix("-"), parts[2]
@@ -215,14 +217,15 @@ class NumberTexts:
         self.comma += times * bool(_COMMA.fullmatch(digits))
         self.parts += times * (not as_point or "." in digits)
 
-    def _tell_apart(self, decimals: dict[float, str]) -> None:
+    def _keep_decimal_spellings(self, decimals: dict[float, str]) -> None:
+        """Record each number's spelling; note a number that is spelled in two ways (1.1, 1.10)."""
         for number, text in decimals.items():
             if len(self.decimals) < _MOST_TOLD_APART:
                 known = self.decimals.setdefault(number, text)
                 self.twice |= known != text and "." in known and "." in text
 
     def merge(self, other: NumberTexts) -> None:
-        """Take what is known of other texts of the property."""
+        """Add the statistics of other texts of the same property."""
         for name in ("texts", "missing", "point", "comma", "parts", "codes", "losses", "ranges"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for name in ("wide", "powers", "twice"):
@@ -230,23 +233,24 @@ class NumberTexts:
         self.plain += other.plain
         self.amounts += other.amounts
         self.lengths |= other.lengths
-        self._tell_apart(other.decimals)
+        self._keep_decimal_spellings(other.decimals)
 
     @property
     def said(self) -> int:
-        """How many texts say something, as "NA" does not."""
+        """The number of texts that state a value, unlike "NA"."""
         return self.texts - self.missing
 
     def _are_codes(self, name: str) -> bool:
+        """Return whether the texts are codes or versions, such as 1.10, and not numbers."""
         if self.twice or (self.codes and not self.powers):
             return True
         has_point = bool(self.plain["float"]) and self.amounts.keys() <= {""}
         return has_point and any(word.lower() in words("codes") for word in _WORD.findall(name))
 
     def form(self, name: str = "", numbers: Iterable[str] = ()) -> NumberForm | None:
-        """Return how the texts are read as numbers, None if they are not numbers.
+        """Return how the texts are parsed as numbers, None if the property is not numeric.
 
-        ``name``: of the property; ``numbers``: the types of its values other than texts.
+        ``name``: the property's name; ``numbers``: the types of its values that are not texts.
         """
         if self.said <= self.losses or self._are_codes(name):
             return None  # if all numbers stand in parentheses, none is a loss
@@ -262,20 +266,20 @@ class NumberTexts:
         return NumberForm("integer" if whole else "float", decimal, unit, plain=False)
 
     def unread(self, form: NumberForm) -> int:
-        """Return how many texts say nothing that is a number of this form."""
+        """Return how many texts state a value that ``form`` cannot parse as a number."""
         read = self.plain.total() if form.plain else max(self.point, self.comma)
         return max(0, self.said - read)
 
     @property
     def unordered(self) -> bool:
-        """Whether these texts, if no numbers as a whole, hold numbers that text does not order."""
+        """Whether these texts, though not numeric as a whole, hold numbers that text misorders."""
         numbers = max(self.amounts.total() + self.ranges, self.codes)
         return numbers > _HALF * self.said and max(len(self.lengths), len(self.amounts)) > 1
 
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """Plain numbers, their one unit, and the mark that stands before the decimals."""
+    """Plain numbers parsed from texts, their common unit, and the decimal mark used."""
 
     numbers: list[str]
     unit: str
@@ -283,9 +287,9 @@ class Amounts:
 
 
 def read_amounts(texts: Iterable[str], decimal: Mark = "") -> Amounts | None:
-    """Return texts as numbers; None if one is not an amount, or they have several units.
+    """Parse texts as amounts of one unit; None if a text is not an amount or units differ.
 
-    ``decimal``: the mark before decimals, if it is known.
+    ``decimal``: the decimal mark, if it is known.
 
     >>> read_amounts(["1.234,50 €", "999,99 €"])
     Amounts(numbers=['1234.50', '999.99'], unit='€', decimal=',')

@@ -36,7 +36,7 @@ _STRICT = ConfigDict(extra="forbid")
 
 @dataclass(frozen=True, slots=True, config=_STRICT)
 class Words:
-    """What people call a property, and what it means."""
+    """Other names of a property, and its description."""
 
     also: tuple[str, ...] = ()
     description: str = ""
@@ -44,12 +44,13 @@ class Words:
 
 @dataclass(frozen=True, slots=True, config=_STRICT)
 class Naming:
-    """How nodes of a label are known; ``name``: properties, the name first, then other names.
+    """Which properties are the id and the names of the nodes of a label.
 
-    ``parts``: properties that are the name together, as a first and a last name.
+    ``name``: properties, the name first, then other names. ``parts``: properties that form the name
+    together, as a first and a last name.
 
-    ``id``: a property whose value is unique, or "" for the server's own element id; None if the
-    survey is to choose.
+    ``id``: a property whose value is unique, or "" for the server's own element id; None lets the
+    survey choose.
     """
 
     name: tuple[str, ...] = ()
@@ -62,10 +63,10 @@ class Naming:
 
 @dataclass(frozen=True, slots=True, config=_STRICT)
 class Called:
-    """What people call a relation, and what it means.
+    """Other names of a relation, and its description.
 
     ``relation``: the property of a relationship type that says which relation each relationship
-    is, "" for none; None if the survey is to choose.
+    is, "" for none; None lets the survey choose.
     """
 
     relation: str | None = None
@@ -76,7 +77,7 @@ class Called:
 
 @dataclass(frozen=True, slots=True, config=_STRICT)
 class Mediators:
-    """Which nodes stand for an n-ary fact: those with ``label``, or whose property matches."""
+    """The rule for nodes that stand for an n-ary fact: their label, or a property's pattern."""
 
     label: str = ""
     property: str = ""
@@ -85,7 +86,7 @@ class Mediators:
 
 @dataclass(frozen=True, slots=True, config=_STRICT)
 class Attachment:
-    """An attached database: where it is, what of it is taken, and what things are called.
+    """The editable record of an attached database: its address, filters and names.
 
     ``only`` and ``skip``: labels, relationship types, ``Label.property``. ``values``: the label of
     nodes that are literals, where walks end. Of a SPARQL endpoint alone: ``database`` is the named
@@ -118,16 +119,16 @@ class Attachment:
         return self.url.startswith(("http://", "https://"))
 
     def hides(self, owner: str, name: str) -> bool:
-        """Return whether a property of a label or of a relationship type is left out."""
+        """Return whether a property of a label or relationship type is excluded."""
         return f"{owner}.{name}" in self.skip
 
     def write(self, folder: Path) -> None:
-        """Put the record in place in one step. Raises OSError."""
+        """Write the record to ``folder`` atomically. Raises OSError."""
         write_whole(folder / RECORD_NAME, as_toml(self).encode())
 
 
 def read_attachment(folder: Path) -> Attachment:
-    """Return the record in a KG's folder. Raises GraphError that says what is wrong."""
+    """Read the attachment record from a KG's folder. Raises GraphError if it is malformed."""
     path = folder / RECORD_NAME
     try:
         return TypeAdapter(Attachment).validate_python(read_settings(path))
@@ -146,12 +147,12 @@ def read_attachment(folder: Path) -> Attachment:
 
 
 def is_attached(home: Path, kg: str) -> bool:
-    """Return whether a KG of that name is attached in a home."""
+    """Return whether the home folder has an attached KG of that name."""
     return (home / kg / RECORD_NAME).is_file()
 
 
 def as_toml(record: Attachment) -> str:
-    """Return the record as TOML with a comment on what can be edited."""
+    """Format the record as TOML, with comments on the fields that can be edited."""
     lines = [
         "# What kgqa took from this database. Edit it: it is read when the KG is opened.",
         '# also = ["client"] is what people call a label, a type or a property.',
@@ -170,16 +171,17 @@ def as_toml(record: Attachment) -> str:
             f"id = {toml_value(type_.id or '')}",
             *([f"parts = {toml_value(type_.parts)}"] if type_.parts else []),
         ]
-        lines += _called(type_)
+        lines += _naming_lines(type_)
     for name, called in record.relations.items():
         lines += ["", f"[relations.{toml_key(name)}]"]
         if called.relation is not None:
             lines.append(f"relation = {toml_value(called.relation)}")
-        lines += _called(called)
+        lines += _naming_lines(called)
     return "\n".join(lines) + "\n"
 
 
-def _called(names: Naming | Called) -> list[str]:
+def _naming_lines(names: Naming | Called) -> list[str]:
+    """Format the other names and descriptions of a label or relation as lines of TOML."""
     lines = [f"also = {toml_value(names.also)}"]
     if names.description:
         lines.append(f"description = {toml_value(names.description)}")
@@ -210,7 +212,7 @@ CREATE VIRTUAL TABLE node_text USING fts5 (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TextIndex:
-    """A full-text index of the server."""
+    """A full-text index of the server, with its labels and properties."""
 
     name: str
     labels: tuple[str, ...]
@@ -263,6 +265,7 @@ class SurveyFile(SqliteReader):
     """The survey in a KG's folder, for one thread. Raises StoreUnavailableError if damaged."""
 
     def __init__(self, folder: Path) -> None:
+        """Open the survey file of ``folder`` and check its layout."""
         super().__init__(folder / FILE_NAME, "node", f"The survey of {folder.name}")
         self.stamp = stamp_of(self.path)  # before it is opened: never newer than what is read
         if self.stamp is None:
@@ -279,16 +282,18 @@ class SurveyFile(SqliteReader):
         self.info = self.survey.info
 
     def _read_relations(self) -> Relations:
+        """Raise NotImplementedError: the relations are in the survey record."""
         raise NotImplementedError  # relations are those of the survey
 
     def _damaged(self, what: str) -> StoreUnavailableError:
+        """Return the error of an unusable survey file."""
         return StoreUnavailableError(
             f"{self.path} cannot be used: {what}.", "Delete it: it is made again from the database."
         )
 
 
 def read_info(folder: Path, record: Attachment) -> KGInfo:
-    """Return the meta record of an attached KG, as the last survey counted."""
+    """Return the meta record of an attached KG, with the counts of its last survey."""
     try:
         with SurveyFile(folder) as file:
             return replace(file.info, name=folder.name, direction=record.direction)
@@ -298,7 +303,7 @@ def read_info(folder: Path, record: Attachment) -> KGInfo:
 
 
 def left_out(folder: Path) -> str:
-    """Return a sentence on what the survey of an attached KG did not read, "" if there is none."""
+    """Return a sentence that lists what the survey did not read, "" if it read everything."""
     try:
         with SurveyFile(folder) as file:
             survey = file.survey
@@ -314,9 +319,9 @@ def left_out(folder: Path) -> str:
 
 
 def attached_kgs(home: Path, faults: list[KgqaError] | None = None) -> list[KGInfo]:
-    """Return the KGs attached in a home, by name, as they were surveyed last.
+    """List the KGs attached in a home, by name, with the counts of their last surveys.
 
-    ``faults`` gets the errors of unreadable ones.
+    ``faults`` collects the errors of KGs that cannot be read.
     """
     infos: list[KGInfo] = []
     for folder in sorted(path.parent for path in home.glob(f"*/{RECORD_NAME}")):
@@ -329,14 +334,14 @@ def attached_kgs(home: Path, faults: list[KgqaError] | None = None) -> list[KGIn
 
 
 def source_of(record: Attachment) -> str:
-    """Return where the database is, as a KG's source."""
+    """Return the database's address, as shown as the source of its KG."""
     what = "graph" if record.is_endpoint else "database"
     return f"{record.url} ({what} {record.database})" if record.database else record.url
 
 
 @contextlib.contextmanager
 def new_survey(folder: Path) -> Iterator[SurveyWriter]:
-    """Give what writes a survey; it replaces the one in ``folder`` when the block ends."""
+    """Open a writer of a new survey, which replaces that of ``folder`` when the block ends."""
     path = own_partial(folder / FILE_NAME)
     try:
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
@@ -350,13 +355,13 @@ def new_survey(folder: Path) -> Iterator[SurveyWriter]:
 
 
 class SurveyWriter:
-    """Writes names, then what was found. Raises sqlite3.Error, OSError."""
+    """Writes a survey file: nodes' names, then the survey. Raises sqlite3.Error, OSError."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
 
     def add(self, nodes: Iterable[Node]) -> int:
-        """Take nodes; return how many."""
+        """Write names of nodes; return how many were written."""
         rows = list(nodes)
         self._db.executemany(
             "INSERT OR REPLACE INTO node VALUES (?, ?, ?, ?, ?)", [row[:5] for row in rows]
@@ -375,15 +380,15 @@ class SurveyWriter:
         return len(rows)
 
     def finish(self, survey: Survey) -> None:
-        """Take what was found."""
+        """Write the survey record."""
         self._db.execute("INSERT INTO survey VALUES (?)", [_SURVEY.dump_json(survey).decode()])
 
 
 @contextlib.contextmanager
 def folder_alone(folder: Path) -> Iterator[None]:
-    """Let nobody else survey into the KG's folder; a failure leaves nothing in a new one.
+    """Lock a KG's folder for one survey; on failure, delete a folder that was created.
 
-    Raises GraphError if somebody does, StoreUnavailableError if it cannot be written.
+    Raises GraphError if another process surveys, StoreUnavailableError if it cannot be written.
     """
     made = not folder.exists()
     lock = FileLock(folder / ".attach.lock", timeout=0)

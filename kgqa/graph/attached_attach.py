@@ -36,7 +36,7 @@ _MAX_DESCRIBED = 8  # labels, and relations, that are described
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What a user says of a database before it is surveyed; None keeps what the record says."""
+    """What a user configures before a survey; None keeps the value of the existing record."""
 
     name: Mapping[str, str] = field(default_factory=dict)  # label: its property
     only: Sequence[str] | None = None
@@ -69,7 +69,7 @@ def attach(
             if (before.url, before.database) == (record.url, record.database):
                 record = replace(before, attached=record.attached)
         survey, record = survey_database(
-            connection, _with(record, taken), folder, progress, adopt=True
+            connection, _with_user_settings(record, taken), folder, progress, adopt=True
         )
         _check(taken, record, survey)
         record.write(folder)
@@ -77,18 +77,19 @@ def attach(
 
 
 def _free_name(home: Path, url: str, database: str) -> str:
-    """Return the database's name, or one like it that no other KG of ``home`` has."""
+    """Return the database's name, numbered if another KG of ``home`` has that name."""
     base = database if is_kg_name(database) else "neo4j"
     name, number = base, 1
     while (home / name / LOADED).exists() or (
-        is_attached(home, name) and not _is(home / name, url, database)
+        is_attached(home, name) and not _is_same_database(home / name, url, database)
     ):
         number += 1
         name = f"{base}-{number}"
     return name
 
 
-def _is(folder: Path, url: str, database: str) -> bool:
+def _is_same_database(folder: Path, url: str, database: str) -> bool:
+    """Return whether the KG in ``folder`` is attached to this database, or unreadable."""
     try:
         record = read_attachment(folder)
     except GraphError:
@@ -96,7 +97,8 @@ def _is(folder: Path, url: str, database: str) -> bool:
     return (record.url, record.database) == (url, database)
 
 
-def _with(record: Attachment, taken: Taken) -> Attachment:
+def _with_user_settings(record: Attachment, taken: Taken) -> Attachment:
+    """Return the record with the settings that the user gave in ``taken``."""
     given: dict[str, Any] = {
         name: value
         for name in ("only", "skip", "direction", "mediators", "values")
@@ -114,7 +116,7 @@ def _with(record: Attachment, taken: Taken) -> Attachment:
 
 
 def _check(taken: Taken, record: Attachment, survey: Survey) -> None:
-    """Raise UsageError if a label, type or property that was named is not in the database."""
+    """Raise UsageError if the user named a label, type or property that the database lacks."""
     labels = {type_.name: {each.name for each in type_.properties} for type_ in survey.schema.types}
     types = {relation.relationship_type for relation in survey.schema.relations}
     known = [*labels, *sorted(types)]
@@ -136,12 +138,13 @@ def _check(taken: Taken, record: Attachment, survey: Survey) -> None:
 
 
 def _unknown(name: str, known: Sequence[str]) -> UsageError:
+    """Return the error of a name that is not in the database; it lists known names."""
     shown = ", ".join(known[:20]) + (", …" if len(known) > 20 else "")
     return UsageError(f"{name} is not in the database.", f"There are: {shown}.")
 
 
 def described(attached: Attached) -> list[str]:
-    """Return what was taken, in about ten lines."""
+    """Summarise an attached database in about ten lines of text."""
     schema, record = attached.survey.schema, attached.record
     info = attached.survey.info
     about = "about " if schema.sampled else ""
@@ -158,7 +161,7 @@ def described(attached: Attached) -> list[str]:
         others = f" (also {', '.join(naming.name[1:])})" if naming.name[1:] else ""
         id_ = naming.id or "the element id"
         lines.append(f"  {type_.name} {type_.count:,}: called by {name}{others}; id {id_}")
-    lines += _more(len(schema.types), "labels")
+    lines += _omitted_line(len(schema.types), "labels")
     relations: dict[str, list[Any]] = {}
     for pattern in schema.relations:
         relations.setdefault(pattern.relation, []).append(pattern)
@@ -177,7 +180,7 @@ def described(attached: Attached) -> list[str]:
         f'(relation = "" in {RECORD_NAME} leaves it a property)'
         for type_, kind in sorted(kinds)
     ]
-    lines += _texts(schema)
+    lines += _text_properties_described(schema)
     if schema.sampled:
         lines.append(f"  The database is large: properties are {about}those of a sample.")
     if attached.survey.named < info.entities and not record.only and not record.skip:
@@ -191,6 +194,7 @@ def described(attached: Attached) -> list[str]:
 
 
 def _described_endpoint(attached: Attached) -> list[str]:
+    """Summarise an attached SPARQL endpoint in lines of text."""
     survey, record = attached.survey, attached.record
     named = ", ".join(record.labels)
     types = ", ".join(
@@ -201,7 +205,7 @@ def _described_endpoint(attached: Attached) -> list[str]:
         f"{source_of(record)}, in {attached.seconds:.1f} s.",
         f"  names by {named}, in the language {record.language}; {survey.named:,} are kept here.",
         f"  classes: {types or 'none'}",
-        *_more(len(survey.schema.types), "classes"),
+        *_omitted_line(len(survey.schema.types), "classes"),
         "  An endpoint has no version: what it holds is read when a question is asked, and only a "
         "changed number of triples is noticed. Blank nodes cannot be asked for, and are left out.",
     ]
@@ -213,8 +217,8 @@ def _described_endpoint(attached: Attached) -> list[str]:
     return lines
 
 
-def _texts(schema: GraphSchema) -> list[str]:
-    """Return what texts are read as: numbers and dates, and no value."""
+def _text_properties_described(schema: GraphSchema) -> list[str]:
+    """List the text properties that are read as numbers, dates or missing values."""
     read: dict[str, str] = {}
     nulls: dict[str, str] = {}
     owned = [(type_.name, type_.properties) for type_ in schema.types]
@@ -237,5 +241,6 @@ def _texts(schema: GraphSchema) -> list[str]:
     ]
 
 
-def _more(count: int, what: str) -> list[str]:
+def _omitted_line(count: int, what: str) -> list[str]:
+    """Return the line that counts what a list of ``_MAX_DESCRIBED`` items leaves out, if any."""
     return [f"  and {count - _MAX_DESCRIBED:,} more {what}"] if count > _MAX_DESCRIBED else []

@@ -25,9 +25,10 @@ _ALIKE = ({"integer", "float"}, {"date", "datetime"})  # types of which one hold
 
 
 class NameFinder:
-    """Look-ups by what the survey in ``file`` names, and by the server where it may be older."""
+    """Look up nodes by the names in the survey, and on the server where that may be outdated."""
 
     def __init__(self, file: SurveyFile, reader: AttachedReader) -> None:
+        """Keep the survey and the reader, and the properties that name nodes, by label."""
         self._file, self._reader, self._nodes = file, reader, reader.nodes
         self._is_current = file.survey.state == reader.nodes.state
         counts = {type_.name: type_.count for type_ in file.survey.schema.types}
@@ -42,7 +43,7 @@ class NameFinder:
         ]
 
     def keys_of(self, ids: Sequence[str]) -> dict[str, int]:
-        """Return the keys of the ids that exist: ``Label:value``, facts' and values' ids."""
+        """Return the key of each existing id: of a node (``Label:value``), a fact or a value."""
         keys: dict[str, int] = {}
         values: dict[tuple[str, str], dict[str, str]] = {}
         nodes: dict[str, int] = {}
@@ -68,7 +69,7 @@ class NameFinder:
             texts += [
                 int(text) for text in texts if text.lstrip("-").isdecimal() and len(text) < 19
             ]
-            for row in self._by_value(label, property_, texts):
+            for row in self._nodes_with_value(label, property_, texts):
                 nodes_here = [id_ for id_, text in wanted.items() if text == str(row["value"])]
                 for id_ in nodes_here:
                     # an id that several nodes have names none of them
@@ -95,7 +96,7 @@ class NameFinder:
             at: dict[str, list[int]] = {}
             for place, form in forms.items():
                 at.setdefault(form, []).append(place)
-            hits = self._on_server([names[place] for place in forms])
+            hits = self._keys_by_name_on_server([names[place] for place in forms])
             for key, node in self._reader.there(list(hits)).items():
                 for text in (node.name or "", *node.others):
                     pairs.update((place, key) for place in at.get(name_form(text), ()))
@@ -109,18 +110,19 @@ class NameFinder:
             }
         return sorted(pairs)
 
-    def _on_server(self, names: Sequence[str]) -> set[int]:
+    def _keys_by_name_on_server(self, names: Sequence[str]) -> set[int]:
+        """Query the server for nodes with one of these names, in several cases; return keys."""
         variants = sorted({change(name) for name in names for change in _VARIANTS})
         numbers: set[int] = set()
         for label, property_ in self._named_by:
             try:
-                rows = self._by_value(label, property_, variants, timeout=_LOOK_UP)
+                rows = self._nodes_with_value(label, property_, variants, timeout=_LOOK_UP)
             except GraphError:  # too slow here; the survey is on its way
                 continue
             numbers.update(row["key"] for row in rows)
         return numbers
 
-    def _by_value(
+    def _nodes_with_value(
         self,
         label: str,
         property_: str,
@@ -128,6 +130,7 @@ class NameFinder:
         statement: str = "by_value",
         timeout: float = 10.0,
     ) -> list[Any]:
+        """Query the server for nodes of a label whose property has one of ``values``."""
         return self._reader.ask(
             statement,
             label,
@@ -139,7 +142,7 @@ class NameFinder:
         )
 
     def suggest(self, text: str, limit: int, *, prefix: bool = False) -> list[int]:
-        """Return keys of entities with a name like ``text``, best first."""
+        """Return up to ``limit`` keys of entities with a name like ``text``, best first."""
         keys = self._file.suggest(text, max(limit, 0), prefix=prefix).tolist()
         if not self._complete and (query := text_query(text, prefix=prefix)):
             for index in self._file.survey.text_indexes:
@@ -154,12 +157,15 @@ class NameFinder:
         return [key for key in dict.fromkeys(keys) if key in there][: max(limit, 0)]
 
     def topic_keys(self, after: int, limit: int) -> list[int]:
-        """Return keys above ``after`` of entities that have an edge and are there."""
+        """Return up to ``limit`` keys above ``after`` of existing entities that have an edge."""
         keys = self._file.topic_keys(after, limit).tolist()
         return keys if self._is_current else list(self._reader.there(keys))
 
     def having(self, row: int, id_: str) -> list[tuple[int, int, int, int]]:
-        """Return the edges into a value: (row, step, key, kind) of nodes that have it."""
+        """Find the nodes that have a value: the edges into value node ``id_``, row ``row``.
+
+        Each edge is (row, step, key of the node, kind of the node).
+        """
         value, kind = read_value(id_)
         edges: list[tuple[int, int, int, int]] = []
         if value == id_:  # not in the form of a value's id, which is quoted
@@ -177,7 +183,7 @@ class NameFinder:
                 statement = "by_member" if each.many else "by_value"
                 if kind != "text" and (each.as_text or isinstance(value, str)):
                     statement = "by_reading"
-                rows = self._by_value(label.name, each.name, [value], statement)
+                rows = self._nodes_with_value(label.name, each.name, [value], statement)
                 step = self._reader.step(each.name) + 1
                 edges += [(row, step, node["key"], int(Kind.ENTITY)) for node in rows]
         if edges:
@@ -186,6 +192,7 @@ class NameFinder:
 
 
 def _fact_number(id_: str) -> int | None:
+    """Parse the relationship's number out of a fact's id; None if the id is malformed."""
     try:
         parts = json.loads(id_)
     except ValueError:

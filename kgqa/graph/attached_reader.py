@@ -41,12 +41,12 @@ NULLS = frozenset({"", "NULL", "null", "\\N"})  # texts that stand for no value
 
 
 def kind_of(key: int) -> Kind:
-    """Return the kind that a key is of; labelled mediators and values are entities here."""
+    """Return the kind that a key's range tells; labelled mediators and values count as entities."""
     return Kind.ENTITY if key < FACTS else Kind.MEDIATOR if key < VALUES else Kind.VALUE
 
 
 def value_key(id_: str) -> int:
-    """Return the key of a value by its id.
+    """Return the key of a value node: a hash of its id above ``VALUES``.
 
     >>> value_key('"1999"^^xsd:integer') >= VALUES
     True
@@ -56,7 +56,7 @@ def value_key(id_: str) -> int:
 
 
 def walked(value: Any) -> list[tuple[str, str]]:
-    """Return id and name of the value nodes that walks see of a property; of a list each.
+    """Return (id, name) of the value nodes of a property: one for each member of a list.
 
     >>> walked(1999), walked("NULL"), walked(["Neo", "Neo"])
     ([('"1999"^^xsd:integer', '1999')], [], [('"Neo"', 'Neo')])
@@ -70,7 +70,7 @@ def walked(value: Any) -> list[tuple[str, str]]:
 
 
 def values_of(value: Any) -> list[Value]:
-    """Return the values of a property, each member of a list by itself, without nulls as text."""
+    """Return a property's values as a list of scalars, without texts that stand for null."""
     return [member for member in members(plain(value)) if member not in NULLS]
 
 
@@ -78,7 +78,7 @@ _OWN = ("KGMeta", "KGDropping", "KGLoading", "KGName", "KGRelation")  # kgqa's r
 
 
 def selection_of(record: Attachment, labels: set[str], types: set[str]) -> dict[str, list[str]]:
-    """Return the parameters that say what is taken: labels and types, and those left out."""
+    """Return the query parameters that select labels and types, included and excluded."""
     return {
         "labels": [name for name in record.only if name in labels or name not in types],
         "hidden": [*record.skip, *_OWN],
@@ -89,7 +89,7 @@ def selection_of(record: Attachment, labels: set[str], types: set[str]) -> dict[
 
 @dataclass(frozen=True, slots=True)
 class NamedNode:
-    """A node: its id, name and other names, the kind of its labels, and its types."""
+    """A node's id, name, other names, types, and the kind that its labels give it."""
 
     id: str
     name: str | None
@@ -99,7 +99,7 @@ class NamedNode:
 
 
 class NodeReader:
-    """Names of nodes as the record has them. ``state``: only for who keeps it."""
+    """Reads nodes and names them by the record's rules; ``state``: the database's, as read."""
 
     def __init__(
         self, connection: Neo4jConnection, record: Attachment, survey: Survey, state: str
@@ -174,6 +174,7 @@ class NodeReader:
         return NamedNode(id_, name, kind, tuple(others), tuple(sorted(labels)))
 
     def _kind(self, labels: Sequence[str], values: Sequence[Any]) -> Kind:
+        """Return whether a node is a value, a mediator or an entity, by the record's rules."""
         rule = self.record.mediators
         if self.record.values and self.record.values in labels:
             return Kind.VALUE
@@ -190,13 +191,14 @@ _TAGGED = re.compile(r"(.*)@([A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8})*)", re.DOTALL)
 
 
 def without_tags(values: Sequence[Value], wanted: str = "en") -> list[Value]:
-    """Return names without their language tags, of the wanted language first, then its regions.
+    """Remove language tags from names, and put names of the wanted language first.
 
     >>> without_tags(["Herz@de", "Heart@en-GB", "Cor", "Heart@en"])
     ['Heart', 'Heart', 'Cor', 'Herz']
     """
 
     def place(tag: str | None) -> int:
+        """Return the rank of a language tag: wanted, a region of it, ``mul``, none, another."""
         if tag is None:
             return 3
         return [tag == wanted, tag.startswith(f"{wanted}-"), tag == "mul", False, True].index(True)
@@ -210,6 +212,7 @@ def without_tags(values: Sequence[Value], wanted: str = "en") -> list[Value]:
 
 
 def _text(value: Any) -> str:
+    """Return an id or name as text; "" for null and for types that cannot be one."""
     content = plain(value)
     return "" if content is None or isinstance(content, list | bool | float) else str(content)
 
@@ -218,11 +221,11 @@ KEPT = 200_000  # nodes, facts and values that are remembered of one state
 
 
 class StateChangedError(GraphError):
-    """The database changed while it was read; the same question can be asked again."""
+    """The database changed while a question was read from it; asking again may succeed."""
 
 
 class AttachedReader:
-    """Reads one state of a database, as the record and the survey have it; what it read is kept."""
+    """Reads and caches one state of an attached database, as its record and survey describe."""
 
     record: Attachment
     survey: Survey
@@ -237,7 +240,11 @@ class AttachedReader:
         self._state = ""
 
     def start(self, names: list[str], spoken: list[str], prefixes: Sequence[str]) -> None:
-        """Begin with a state: its relations, and what stands before the numbers in element ids."""
+        """Reset the reader for a new state.
+
+        ``names`` and ``spoken``: relations and their names; ``prefixes``: the text before the
+        number in element ids of nodes and of relationships.
+        """
         self._relations = Relations(names, spoken, [None] * len(names))
         self._steps = {name: 2 * key for key, name in enumerate(names)}
         self._prefixes = prefixes
@@ -250,16 +257,17 @@ class AttachedReader:
     def has_moved(self) -> bool:
         """Return whether the database changed since :meth:`refresh`."""
         if not self.moved:
-            self.moved = self._marked() != self._state
+            self.moved = self._current_state() != self._state
         return self.moved
 
-    def _marked(self) -> str:
+    def _current_state(self) -> str:
+        """Ask the server for the present state of the database."""
         return self.connection.read_marked("RETURN 1", {}, timeout=READ_TIMEOUT)[1]
 
     def ask(
         self, name: str, *names: str, timeout: float = READ_TIMEOUT, **parameters: Any
     ) -> list[neo4j.Record]:
-        """Return the rows of a statement; for what belongs to this store. Raises GraphError."""
+        """Run one of the package's named statements; return its rows. Raises GraphError."""
         return self.read(attached(name, *names), parameters, timeout=timeout)
 
     def read(
@@ -270,7 +278,7 @@ class AttachedReader:
         timeout: float = READ_TIMEOUT,
         limit: int | None = None,
     ) -> list[neo4j.Record]:
-        """Return the rows of a statement that reads, and note whether the state is another."""
+        """Run a read-only statement; return its rows, and note if the database's state changed."""
         if self._closed:
             raise GraphError(f"The store of {self.info.name} in {self.url} is closed.")
         rows, state = self.connection.read_marked(
@@ -293,18 +301,18 @@ class AttachedReader:
     # ── nodes, facts and values ─────────────────────────────────────────────────────────────
 
     def refs(self, keys: Sequence[int]) -> list[str]:
-        """Return the element ids of nodes and facts."""
+        """Return the element ids of nodes and facts, given their keys."""
         node, relationship = self._prefixes
         return [f"{node}:{key}" if key < FACTS else f"{relationship}:{key - FACTS}" for key in keys]
 
     @property
     def taken(self) -> dict[str, Any]:
-        """The parameters that say which nodes are taken."""
+        """The query parameters that select the labels of this KG."""
         return {name: self.nodes.selection[name] for name in ("labels", "hidden")}
 
     @property
     def taken_types(self) -> dict[str, Any]:
-        """The parameters that say which relationships are taken."""
+        """The query parameters that select the relationship types of this KG."""
         return {name: self.nodes.selection[name] for name in ("types", "untaken")}
 
     def entities(self, keys: IntArray) -> Entities:
@@ -326,7 +334,7 @@ class AttachedReader:
                 kind = Kind.VALUE
             elif key >= FACTS:
                 if key not in facts:
-                    raise self._no_key(key)
+                    raise self._unknown_key(key)
                 head, type_, tail, _ = facts[key]
                 known = (self._known.get(end) for end in (head, tail))
                 head_id, tail_id = (node.id if node else "" for node in known)
@@ -341,14 +349,14 @@ class AttachedReader:
         return Entities(keys, ids, names, np.asarray(kinds, dtype=np.uint8))
 
     def node(self, key: int) -> NamedNode:
-        """Return a node that was named. Raises EntityNotFoundError if it is gone."""
+        """Return a node, from the cache or the server. Raises EntityNotFoundError if deleted."""
         try:
             return self._known[key]
         except KeyError:
-            raise self._no_key(key) from None
+            raise self._unknown_key(key) from None
 
     def _name_nodes(self, keys: Sequence[int]) -> None:
-        """Read the names of unknown nodes; deleted ones stay unknown."""
+        """Read uncached nodes among ``keys`` into the cache; deleted nodes are skipped."""
         if len(self._known) > KEPT:
             self._known.clear()
         wanted = [key for key in dict.fromkeys(keys) if key not in self._known]
@@ -361,16 +369,16 @@ class AttachedReader:
                 self._known[some[row]] = self.nodes.named(some[row], labels, values)
 
     def there(self, keys: Sequence[int]) -> dict[int, NamedNode]:
-        """Return the nodes among ``keys`` that exist now."""
+        """Return the existing nodes among ``keys``, by key."""
         self._name_nodes(keys)
         return {key: self._known[key] for key in keys if key in self._known}
 
     def relations(self) -> Relations:
-        """Return relationship types and walked properties."""
+        """Return all relations: relationship types and walked properties."""
         return self._relations
 
     def step(self, name: str) -> int:
-        """Return the step along a relation. Raises StateChangedError if it is new."""
+        """Return the step along a relation. Raises StateChangedError if the relation is new."""
         try:
             return self._steps[name]
         except KeyError:
@@ -383,7 +391,7 @@ class AttachedReader:
     def facts_of(
         self, keys: Sequence[int], *, again: bool = False
     ) -> dict[int, tuple[int, str, int, dict[str, Any]]]:
-        """Return head, type, tail and properties of the facts that exist."""
+        """Return (head, type, tail, properties) of each fact among ``keys`` that still exists."""
         facts = {} if again else {key: self._facts[key] for key in keys if key in self._facts}
         wanted = [key for key in dict.fromkeys(keys) if key not in facts]
         if len(self._facts) > KEPT:
@@ -401,16 +409,19 @@ class AttachedReader:
         return facts
 
     def relation_of(self, type_: str, kind: Any) -> str:
-        """Return the relation of a relationship: its type, or what its property says, if known."""
+        """Return the relation of a relationship: its type, or ``kind`` if that is known.
+
+        ``kind``: the value of the property that says which relation it is.
+        """
         property_ = self.kinds.get(type_)
         known = property_ is not None and isinstance(kind, str)
         return kind if known and self._stored.get(kind) == (type_, property_) else type_
 
     def stored(self, relation: str) -> tuple[str, str, str, list[str]]:
-        """Return how relationships of a relation are known: type, property, what it says.
+        """Return how a relation is stored: (type, kind property, its value, other values).
 
-        The property is "" where the type is the relation. Where it says nothing that is known, the
-        last are the relations that it says of others.
+        The property is "" if the type itself is the relation. If the relation has no known value of
+        its own, the last element lists the values of the type's other relations.
         """
         if relation in self._stored:
             return (*self._stored[relation], relation, [])
@@ -419,16 +430,16 @@ class AttachedReader:
         return relation, kind, "", known
 
     def is_reified(self, relation: str) -> bool:
-        """Return whether relationships of a relation have properties: they are facts."""
+        """Return whether relationships of a relation have properties, so are fact nodes."""
         return self.stored(relation)[0] in self._reified
 
     def qualifiers(self, relation: str, held: dict[str, Any]) -> dict[str, Any]:
-        """Return the properties of a relationship without the one that says its relation."""
+        """Return a relationship's properties without the one that says its relation."""
         kind = self.stored(relation)[1]
         return self.typed([relation], {name: held[name] for name in held if name != kind})
 
     def intern(self, id_: str, name: str) -> int:
-        """Return the key of a value, by which its id and name are known from now on."""
+        """Cache the id and name of a value node under its key; return the key."""
         key = value_key(id_)
         known = self._values.setdefault(key, self._older.get(key) or (id_, name))
         if known[0] != id_:
@@ -436,21 +447,23 @@ class AttachedReader:
         return key
 
     def knows_value(self, key: int) -> bool:
-        """Return whether a value was met lately in this state."""
+        """Return whether the id of a value's key is cached."""
         return key in self._values or key in self._older
 
     def forget_values(self) -> None:
-        """Between questions: of very many values keep those that were met lately."""
+        """Drop the older half of a large cache of values; called between questions."""
         if len(self._values) > KEPT:
             self._values, self._older = {}, self._values
 
     def _value(self, key: int) -> tuple[str, str]:
+        """Return id and name of a cached value node. Raises EntityNotFoundError."""
         found = self._values.get(key) or self._older.get(key)
         if found is None:
-            raise self._no_key(key)
+            raise self._unknown_key(key)
         return found
 
-    def _no_key(self, key: int) -> EntityNotFoundError:
+    def _unknown_key(self, key: int) -> EntityNotFoundError:
+        """Return the error of a key that no entity has now."""
         return EntityNotFoundError(
             f"The KG {self.info.name} has no entity with key {key} now.", "Look it up by its id."
         )
@@ -458,6 +471,7 @@ class AttachedReader:
     # ── which properties are taken and walked ───────────────────────────────────────────────
 
     def _read_walked(self) -> None:
+        """Index the survey's schema: reified types, kind properties, and walked properties."""
         schema = self.survey.schema
         self._reified = frozenset(
             each.relationship_type for each in schema.relations if each.properties
@@ -492,7 +506,7 @@ class AttachedReader:
         self.unwalked = sorted(name for name, walks in seen.items() if not walks)
 
     def taken_properties(self, labels: Iterable[str], held: dict[str, Any]) -> dict[str, Any]:
-        """Return the properties of a node that no label of it leaves out, numbers as numbers."""
+        """Return the included properties of a node, with numbers parsed from text."""
         labels = list(labels)
         if skip := self.record.skip:
             held = {
@@ -503,7 +517,7 @@ class AttachedReader:
         return self.typed(labels, held)
 
     def typed(self, owners: Iterable[str], held: dict[str, Any]) -> dict[str, Any]:
-        """Return properties with the numbers that are kept as text; other texts stay."""
+        """Return properties with numbers parsed from text; other texts are unchanged."""
         read = self.number_forms(owners)
         for name in read.keys() & held.keys():
             if not read[name].plain:  # an amount is shown as it is written
@@ -515,7 +529,7 @@ class AttachedReader:
         return held
 
     def number_forms(self, owners: Iterable[str]) -> dict[str, NumberForm]:
-        """Return how properties of labels or of a type are read as numbers, by name."""
+        """Return how texts of each property are parsed as numbers, for labels or a type."""
         forms: dict[str, NumberForm] = {}
         for owner in owners if self._numbers else ():
             forms |= self._numbers.get(owner, {})
@@ -524,11 +538,12 @@ class AttachedReader:
     def walked_properties(
         self, labels: Sequence[str], held: dict[str, Any]
     ) -> list[tuple[str, Any]]:
-        """Return the properties of a node that are edges to values."""
+        """Return (name, value) of the properties of a node that walks see as edges."""
         known = [label for label in labels if label in self._of_labels]
         naming = self.nodes.naming
 
         def is_walked(name: str) -> bool:
+            """Return whether every label that knows the property has it as an edge."""
             # the id of one label may look like a key of other nodes to another
             own = [label for label in known if naming[label].id == name] or known
             return all(self._of_labels[label].get(name, True) for label in own)
@@ -540,7 +555,7 @@ class AttachedReader:
         ]
 
     def walked_qualifiers(self, type_: str, held: dict[str, Any]) -> list[tuple[str, Any]]:
-        """Return the properties of a fact that are edges to values."""
+        """Return (name, value) of the properties of a fact that walks see as edges."""
         known = self._of_types.get(type_, {})
         return [
             (name, value)
@@ -549,6 +564,6 @@ class AttachedReader:
         ]
 
     def shown(self, held: dict[str, Any]) -> dict[str, Any]:
-        """Return properties as JSON values; values of other types are left out."""
+        """Return properties as JSON values; values that JSON cannot hold are dropped."""
         values = {name: plain(value) for name, value in held.items()}
         return {name: value for name, value in values.items() if value is not None}

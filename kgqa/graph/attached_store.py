@@ -76,9 +76,9 @@ class AttachedStore(AttachedReader):
     # ── states ──────────────────────────────────────────────────────────────────────────────
 
     def refresh(self) -> None:
-        """Read the database as it is now, and drop caches of an earlier state."""
+        """Read the database's present state; drop caches of an earlier state."""
         self._read_record()
-        state = self._marked()
+        state = self._current_state()
         stamp = stamp_of(self.folder / FILE_NAME)
         fresh = self._names is not None and self._names.stamp == stamp
         if fresh and state == self._state and not self.moved:
@@ -87,10 +87,11 @@ class AttachedStore(AttachedReader):
         if not fresh or self._names is None:
             self._open_survey()
         if self._names is not None and self._names.survey.settings != settings_of(self.record):
-            self._survey_now()  # the record was edited
+            self._try_survey()  # the record was edited
         self._take_state(state)
 
     def _read_record(self) -> None:
+        """Read the attachment record again if its file changed. Raises GraphError if moved."""
         stamp = stamp_of(self.folder / RECORD_NAME)
         if stamp == self._record_stamp and stamp is not None:
             return
@@ -104,6 +105,7 @@ class AttachedStore(AttachedReader):
         self.record, self._record_stamp, self._state = record, stamp, ""
 
     def _open_survey(self) -> None:
+        """Open the survey file; survey the database if the file cannot be used."""
         if self._names is not None:
             self._names.close()
             self._names = None
@@ -114,17 +116,18 @@ class AttachedStore(AttachedReader):
             self._names = SurveyFile(self.folder)
 
     def _take_state(self, state: str) -> None:
+        """Adopt a state of the database: survey again if due, and reset caches and relations."""
         assert self._names is not None
         survey = self._names.survey
         self._remarks = []
-        if survey.state != state and is_due(survey, time.time()) and self._survey_now():
+        if survey.state != state and is_due(survey, time.time()) and self._try_survey():
             survey = self._names.survey
         tokens, self._state = self.connection.read_marked(attached("tokens"), {})
         prefixes, _ = self.connection.read_marked(attached("prefixes"), {})
         self.moved = False
         self.survey: Survey = survey
         self.nodes = NodeReader(self.connection, self.record, survey, self._state)
-        self._say(tokens[0])
+        self._note_new_names(tokens[0])
         new = {*tokens[0]["types"], *tokens[0]["properties"]} if survey.state != self._state else ()
         names = [*survey.relations, *sorted(set(new).difference(survey.relations))]
         before = [(prefixes[0][name] or "").rpartition(":")[0] for name in ("node", "relationship")]
@@ -144,8 +147,8 @@ class AttachedStore(AttachedReader):
             **counts,
         )
 
-    def _survey_now(self) -> bool:
-        """Bring the survey up to date; return whether it is."""
+    def _try_survey(self) -> bool:
+        """Survey the database again; return whether that succeeded."""
         try:
             with FileLock(self.folder / ".attach.lock", timeout=0):
                 survey_database(self.connection, self.record, self.folder, Silent())
@@ -155,7 +158,7 @@ class AttachedStore(AttachedReader):
         self._open_survey()
         return True
 
-    def _say(self, tokens: Any) -> None:
+    def _note_new_names(self, tokens: Any) -> None:
         """Note labels and types that were added to the database since the survey."""
         survey = self.survey
         if survey.state == self._state:
@@ -180,7 +183,7 @@ class AttachedStore(AttachedReader):
 
     @property
     def schema_version(self) -> str:
-        """What tells schemas apart: labels, properties and relations, and their keys."""
+        """A digest of labels, properties and relations, and of their keys."""
         held = [
             (type_.name, *(each.name for each in type_.properties))
             for type_ in self.survey.schema.types
@@ -208,7 +211,7 @@ class AttachedStore(AttachedReader):
         node = self.node(key)
         rows = self.ask("details", ids=self.refs([key]))
         if not rows:
-            raise self._no_key(key)
+            raise self._unknown_key(key)
         held = self.taken_properties(rows[0]["labels"], rows[0]["properties"])
         types = [label for label in node.types if label not in self.taken["hidden"]]
         return EntityDetails(
@@ -218,7 +221,7 @@ class AttachedStore(AttachedReader):
     # ── edges ───────────────────────────────────────────────────────────────────────────────
 
     def neighbours(self, keys: IntArray, direction: Direction) -> Adjacency:
-        """Return the edges of ``keys``; a node that is gone has none."""
+        """Return the edges of ``keys``; a deleted node has none."""
         keys = keys_array(keys)
         columns: list[tuple[int, int, int, int]] = []
         listed = keys.tolist()
@@ -227,20 +230,21 @@ class AttachedStore(AttachedReader):
             rows = nodes[start : start + CHUNK]
             for name, side in (("out", 0), ("in", 1)):
                 if direction in ("both", name):
-                    columns += self._near(rows, [listed[row] for row in rows], name, side)
+                    columns += self._edges_of_nodes(rows, [listed[row] for row in rows], name, side)
         facts = self.facts_of([key for key in listed if FACTS <= key < VALUES])
         for row, key in enumerate(listed):
             if key in facts:
-                columns += self._near_fact(row, facts[key], direction)
+                columns += self._edges_of_fact(row, facts[key], direction)
             elif key >= VALUES and direction != "out":
                 columns += self.finder.having(row, self._value(key)[0])
         table = np.array(sorted(columns), dtype=np.int64).reshape(-1, 4)
         table = table[np.append(True, (np.diff(table, axis=0) != 0).any(axis=1))[: len(table)]]
         return Adjacency(table[:, 0], table[:, 1], table[:, 2], table[:, 3].astype(np.uint8))
 
-    def _near(
+    def _edges_of_nodes(
         self, rows: Sequence[int], keys: Sequence[int], name: str, side: int
     ) -> Iterator[tuple[int, int, int, int]]:
+        """Yield (row, step, neighbour, kind) of nodes' edges; ``side`` 0: as heads, 1: as tails."""
         if len(self._facts) > KEPT:
             self._facts.clear()
         answer = self.ask(
@@ -276,9 +280,10 @@ class AttachedStore(AttachedReader):
                 else:
                     yield row, step, other, (Kind.ENTITY, Kind.MEDIATOR, Kind.VALUE)[kind]
 
-    def _near_fact(
+    def _edges_of_fact(
         self, row: int, fact: tuple[int, str, int, dict[str, Any]], direction: Direction
     ) -> Iterator[tuple[int, int, int, int]]:
+        """Yield (row, step, neighbour, kind) of the edges of a fact's mediator node."""
         head, type_, tail, held = fact
         step = self.step(type_)
         if direction != "in":
@@ -292,7 +297,7 @@ class AttachedStore(AttachedReader):
             yield row, step + 1, head, Kind.ENTITY
 
     def has_edges(self, heads: IntArray, relations: IntArray, tails: IntArray) -> BoolArray:
-        """Return which triples are in the database now; each is looked up there."""
+        """Return whether each triple is in the database now, by looking it up there."""
         columns = [keys_array(column).tolist() for column in (heads, relations, tails)]
         there = np.zeros(len(columns[0]), dtype=np.bool_)
         names = self._relations.ids
@@ -325,15 +330,17 @@ class AttachedStore(AttachedReader):
             )
             taken = [some[row] for row in answer["rows"] if self._is_taken(stored[row][0])]
             there[[item[0] for item in taken]] = True
-        self._have_facts(facts, there)
-        self._have_values(held, there)
+        self._check_facts(facts, there)
+        self._check_values(held, there)
         return there
 
     def _is_taken(self, type_: str) -> bool:
+        """Return whether a relationship type is included in this KG."""
         types, untaken = self.taken_types.values()
         return (not types or type_ in types) and type_ not in untaken
 
-    def _have_facts(self, asked: Sequence[tuple[int, int, str, int]], there: BoolArray) -> None:
+    def _check_facts(self, asked: Sequence[tuple[int, int, str, int]], there: BoolArray) -> None:
+        """Set ``there`` for the asked edges that begin or end at a fact's mediator node."""
         wanted = [key for _, head, _, tail in asked for key in (head, tail) if key >= FACTS]
         facts = self.facts_of([key for key in wanted if key < VALUES], again=True)
         for place, head, relation, tail in asked:
@@ -348,7 +355,8 @@ class AttachedStore(AttachedReader):
                 fact = facts.get(tail)
                 there[place] = fact is not None and fact[:2] == (head, relation)
 
-    def _have_values(self, asked: Sequence[tuple[int, int, str, int]], there: BoolArray) -> None:
+    def _check_values(self, asked: Sequence[tuple[int, int, str, int]], there: BoolArray) -> None:
+        """Set ``there`` for the asked edges that end at a value node."""
         heads = list(dict.fromkeys(item[1] for item in asked))
         names = sorted({item[2] for item in asked})
         numbers: dict[tuple[int, str], set[int]] = {}
@@ -382,10 +390,11 @@ class AttachedStore(AttachedReader):
     # ── the property graph ──────────────────────────────────────────────────────────────────
 
     def schema(self) -> GraphSchema:
-        """Return the schema that the survey found, with what people call things."""
+        """Return the surveyed schema with the record's other names and descriptions."""
         graph_schema, record = self.survey.schema, self.record
 
         def called(properties: Iterable[Property], naming: Naming | Called | None) -> Any:
+            """Return properties with their other names and descriptions of the record."""
             words = naming.properties if naming is not None else {}
             return tuple(
                 replace(each, also=words[each.name].also, description=words[each.name].description)
@@ -480,12 +489,12 @@ class AttachedStore(AttachedReader):
     # ── look-ups ────────────────────────────────────────────────────────────────────────────
 
     def find_names(self, names: Sequence[str]) -> tuple[IntArray, IntArray]:
-        """Return (position, key) of exact matches, sorted; new names as the server has them."""
+        """Return (position, key) of exact matches, sorted; new names are found on the server."""
         pairs = self.finder.find(names)
         return keys_array([pair[0] for pair in pairs]), keys_array([pair[1] for pair in pairs])
 
     def suggest(self, text: str, limit: int = 5, *, prefix: bool = False) -> IntArray:
-        """Return keys of entities with names like ``text``: by the survey, else by the server."""
+        """Return keys of entities with names like ``text``, from the survey or else the server."""
         return keys_array(self.finder.suggest(text, limit, prefix=prefix))
 
     def topic_keys(self, after: int = -1, limit: int = 10_000) -> IntArray:
@@ -515,7 +524,7 @@ class AttachedStore(AttachedReader):
         return attached("draw_edges").replace("$edges", list_literal(rows), 1)
 
     def close(self) -> None:
-        """Give back what the store holds open. Calling it again does nothing."""
+        """Close the survey file and release the connection. Closing twice does nothing."""
         if self._names is not None:
             self._names.close()
             self._names = None
@@ -531,15 +540,16 @@ class AttachedStore(AttachedReader):
 
 
 def is_due(survey: Survey, now: float) -> bool:
-    """Return whether a survey that is older than the database's state is to be made again.
+    """Return whether a survey older than the database's state is to be repeated.
 
-    ``now``: Unix time. A survey of the future was made before the clock was set back: it is due.
+    ``now``: Unix time. A survey dated in the future precedes a clock change: it is due.
     """
     pause = 0.0 if survey.seconds <= _SHORT else _PAUSE * survey.seconds
     return survey.seconds <= _LONG and not 0 <= now - survey.read < pause
 
 
 def _ago(moment: float) -> str:
+    """Format the time since ``moment`` (Unix time) as "5 minutes ago"."""
     seconds = max(time.time() - moment, 0)
     if seconds < 90:
         return f"{seconds:.0f} seconds ago"

@@ -67,7 +67,7 @@ _LETTERS = 0.5  # part of an unnamed property's characters that must be letters,
 
 @dataclass(slots=True)
 class Column:
-    """A property in a sample of nodes or relationships."""
+    """Statistics of one property in a sample of nodes or relationships."""
 
     name: str
     rows: int = 0
@@ -84,7 +84,7 @@ class Column:
     instants: bool = False
 
     def add(self, value: Any) -> None:
-        """Count one value."""
+        """Add one value to the statistics."""
         value_plain = plain(value)
         self.rows += 1
         self.many += isinstance(value_plain, list)
@@ -108,28 +108,28 @@ class Column:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The words of its name, in small letters."""
+        """The words of the property's name, lowercase."""
         return words_of(self.name)
 
     @property
     def unique(self) -> bool:
-        """Whether no value comes twice in the sample."""
+        """Whether all sampled values differ."""
         return bool(self.distinct) and self.distinct.total() == len(self.distinct) == self.rows
 
     @property
     def spaced(self) -> float:
-        """The share of its different values that have a blank in them."""
+        """The fraction of distinct values that contain a space."""
         return sum(" " in str(value).strip() for value in self.distinct) / max(
             len(self.distinct), 1
         )
 
     @property
     def average(self) -> float:
-        """How many characters a value has."""
+        """The average length of a value in characters."""
         return self.characters / max(self.distinct.total(), 1)
 
     def as_property(self, count: int, walked: bool, *, is_name: bool) -> Property:
-        """Return what the schema says of it; ids and names (``is_name``) are texts if kept so."""
+        """Return the schema's entry of this property; ids and names (``is_name``) stay texts."""
         type_ = common_type(list(self.types)) if self.types else "text"
         texts, said = self.types["text"], Counter(self.read)
         unread = said.pop("text", 0)
@@ -163,7 +163,7 @@ class Column:
 
 
 def words_of(name: str) -> tuple[str, ...]:
-    """Return the words of a name, in small letters.
+    """Split a name in camel case or with underscores into lowercase words.
 
     >>> words_of("companyName"), words_of("ACTED_IN"), words_of("rdfs__label")
     (('company', 'name'), ('acted', 'in'), ('label',))
@@ -173,7 +173,7 @@ def words_of(name: str) -> tuple[str, ...]:
 
 
 def spoken_names(names: Sequence[str]) -> list[str]:
-    """Return relations as people say them; as they are, if that does not tell them apart.
+    """Return relation names in words; names that would coincide stay as they are.
 
     >>> spoken_names(["ACTED_IN", "companyName", "company_name"])
     ['acted in', 'companyName', 'company_name']
@@ -184,7 +184,7 @@ def spoken_names(names: Sequence[str]) -> list[str]:
 
 
 def columns_of(rows: Iterable[dict[str, Any]]) -> dict[str, Column]:
-    """Return the properties of a sample, by name."""
+    """Collect the statistics of each property in sampled rows, by property name."""
     columns: dict[str, Column] = {}
     for row in rows:
         for name, value in row.items():
@@ -199,9 +199,10 @@ def chosen_naming(
     constraints: set[str],
     is_unique: Callable[[str], bool],
 ) -> Naming:
-    """Return id and names of a label, of whose nodes ``rows`` were sampled.
+    """Choose which properties are the id and the names of a label's nodes.
 
-    ``constraints``: properties that the database keeps unique; ``is_unique`` asks it to count.
+    ``rows``: the number of sampled nodes. ``constraints``: properties that the database keeps
+    unique; ``is_unique`` counts in the database.
     """
     own = words_of(label)
     ids = [
@@ -222,7 +223,7 @@ def chosen_naming(
         for name in columns
         if (rank := _name_rank(columns[name], own, columns, rows, name in constraints)) > 0
     )
-    parts = _parts_of_name(columns, rows)
+    parts = _first_and_last_name(columns, rows)
     bearer = bearer_of_name(columns[parts[1]].words, "last_name") if parts else []
     full = (
         ranked
@@ -236,7 +237,7 @@ def chosen_naming(
         return Naming((id_,), id_)
     names = [name for _, _, name in ranked[:1]]
     if not names and not id_:
-        names = _only_unique(columns, own, rows, is_unique)
+        names = _unique_text_property(columns, own, rows, is_unique)
     names += sorted(
         name
         for name, column in columns.items()
@@ -245,8 +246,8 @@ def chosen_naming(
     return Naming(tuple(names), id_)
 
 
-def _parts_of_name(columns: dict[str, Column], rows: int) -> tuple[str, ...]:
-    """Return the properties that are a first and a last name, none if there are not both."""
+def _first_and_last_name(columns: dict[str, Column], rows: int) -> tuple[str, ...]:
+    """Return the properties that hold first and last names, () unless both exist."""
     texts = [
         column
         for _, column in sorted(columns.items())
@@ -256,12 +257,13 @@ def _parts_of_name(columns: dict[str, Column], rows: int) -> tuple[str, ...]:
     return tuple(texts[at].name for at in places or ())
 
 
-def _only_unique(
+def _unique_text_property(
     columns: dict[str, Column], own: tuple[str, ...], rows: int, is_unique: Callable[[str], bool]
 ) -> list[str]:
-    """Return the short text that tells nodes without id or name apart: one of the label first.
+    """Return a short unique text property for nodes without id or name, in a list of 0 or 1.
 
-    An ``email_address`` names an ``Email``, a unique ``description`` an ``Object``.
+    An ``email_address`` names an ``Email``, a unique ``description`` an ``Object``: a property
+    named after the label is preferred.
     """
     texts = [
         column
@@ -284,6 +286,7 @@ def _only_unique(
 
 
 def _id_rank(words: tuple[str, ...], own: tuple[str, ...]) -> int:
+    """Rank a property's name as an id: 0 best (the label and "id"), 9 not an id."""
     if words == (*own, "id"):
         return 0
     if len(words) == 1 and words[0] in _IDS:
@@ -294,7 +297,7 @@ def _id_rank(words: tuple[str, ...], own: tuple[str, ...]) -> int:
 def _name_rank(
     column: Column, own: tuple[str, ...], columns: dict[str, Column], rows: int, constraint: bool
 ) -> float:
-    """Return how well a property names the nodes of a label; 0 if it does not."""
+    """Score how well a property names the nodes of a label; 0 if it does not."""
     if column.types.keys() != {"text"} or column.rows < rows / 2 or column.average > _MOST:
         return 0
     words, text = column.words, " ".join(column.words)
@@ -337,9 +340,9 @@ def survey_database(
     *,
     adopt: bool = False,
 ) -> tuple[Survey, Attachment]:
-    """Read a database into the survey of ``folder``; return it, and the record with new labels.
+    """Survey a database into ``folder``; return the survey, and the record with new labels.
 
-    ``adopt``: that record is kept from now on. Raises StoreUnavailableError, GraphError;
+    ``adopt``: save that record. Raises StoreUnavailableError, GraphError;
     sqlite3.Error and OSError of the folder.
     """
     began = time.monotonic()
@@ -379,9 +382,10 @@ def survey_database(
 
 
 class _Reading:
-    """One reading of a database; ``state``: that of its first statement."""
+    """One survey of a database in progress; ``state``: the database's at the first statement."""
 
     def __init__(self, connection: Neo4jConnection, record: Attachment, progress: Progress) -> None:
+        """Read labels, relationship types, counts, constraints and indexes of the database."""
         version = connection.server_version()
         if version < _OLDEST:
             raise GraphError(
@@ -417,13 +421,17 @@ class _Reading:
         self._limit = _COUNTED if self.sampled else max(_ALL_NODES, _ALL_RELATIONSHIPS)
 
     def schema(self, kg: str, task: Task) -> tuple[Survey, dict[str, Naming], dict[str, Called]]:
-        """Return the survey without names, and what labels and types are called.
+        """Sample each label and type; return the survey, and the naming of labels and of types.
 
-        ``task`` advances with each label and each relationship type.
+        1. For each label sample nodes, and choose id and names, unless the record names them.
+        2. For each relationship type find the labels that it connects, and its properties.
+        3. Build entity types, relation patterns and the list of relations.
+
+        ``task`` advances with each label and each relationship type. Names of nodes are read later.
         """
         record, read = self._record, time.time()
         constraints: dict[str, set[str]] = {}
-        for row in self._allowed("constraints"):
+        for row in self._rows_if_permitted("constraints"):
             constraints.setdefault(row["label"], set()).add(row["property"])
         counts = self._counts("count_nodes", self.labels)
         naming = dict(record.types)
@@ -462,7 +470,7 @@ class _Reading:
                 self._properties(
                     label,
                     columns[label],
-                    self._having(label, columns[label], counts[label]),
+                    self._property_counts(label, columns[label], counts[label]),
                     keys,
                     naming[label].name,
                     naming[label].id,
@@ -518,6 +526,7 @@ class _Reading:
         naming: dict[str, Naming],
         task: Task,
     ) -> list[RelationPattern]:
+        """Count which labels each relationship type connects, and sample the type's properties."""
         patterns: list[RelationPattern] = []
         for type_ in types:
             task.advance()
@@ -528,17 +537,17 @@ class _Reading:
             sample: list[Any] = []
             if any(row["names"] for row in rows):
                 sample = self._rows("sample_relationships", type_, limit=_SAMPLE)
-            kind, said = self._said(type_, rows, sample)
+            kind, said = self._kind_property(type_, rows, sample)
             rows = said or rows
             for row in filter(self._is_taken, rows):
-                for pair in _pairs(row, known):
+                for pair in _label_pairs(row, known):
                     at = (row["kind"] or type_ if kind else type_), *pair
                     between[at] += row["count"]
                     having[at].update({name: row["count"] for name in row["names"] if name != kind})
             samples: dict[Triple, list[dict[str, Any]]] = defaultdict(list)
             for row in filter(self._is_taken, sample):
                 held = row["properties"]
-                for pair in _pairs(row, known):
+                for pair in _label_pairs(row, known):
                     samples[held.get(kind) or type_ if kind else type_, *pair].append(held)
             scale = amounts[type_] / seen if seen else 1.0
             for at, count in between.items():
@@ -553,13 +562,13 @@ class _Reading:
             key=lambda pattern: (-pattern.count, pattern.relation, pattern.head, pattern.tail),
         )
 
-    def _said(
+    def _kind_property(
         self, type_: str, rows: Sequence[Any], sample: Sequence[Any]
     ) -> tuple[str, list[Any]]:
         """Return the property that says which relation each relationship of a type is.
 
         With it come the rows of :meth:`_patterns` for each of its values; "" and none if the type
-        is the relation.
+        itself is the relation.
         """
         given = self._record.relations.get(type_, Called()).relation
         columns = columns_of(row["properties"] for row in sample)
@@ -603,7 +612,7 @@ class _Reading:
         return "", []
 
     def _is_taken(self, row: Any, names: Iterable[str] = ("heads", "tails")) -> bool:
-        """Return whether the nodes of a row, by their labels, are taken."""
+        """Return whether the nodes of a row are included, judged by their labels."""
         return all(
             (not self._only or self._only & set(row[end])) and not self._hidden & set(row[end])
             for end in names
@@ -619,7 +628,7 @@ class _Reading:
         id_: str | None = None,
         parts: tuple[str, ...] = (),
     ) -> tuple[Property, ...]:
-        """Return the properties of a label or a type, the most frequent first."""
+        """Return the schema entries of a label's or a type's properties, most frequent first."""
         properties = []
         for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
             if not self._record.hides(owner, name):
@@ -637,8 +646,8 @@ class _Reading:
                 properties.append(column.as_property(count, walked, is_name=is_name))
         return tuple(properties)
 
-    def _having(self, label: str, columns: dict[str, Column], count: int) -> Counter[str]:
-        """Return how many nodes of a label have each property."""
+    def _property_counts(self, label: str, columns: dict[str, Column], count: int) -> Counter[str]:
+        """Count the nodes of a label that have each property."""
         if count <= _SAMPLE:
             return Counter({name: column.rows for name, column in columns.items()})
         counts: Counter[str] = Counter()
@@ -647,18 +656,22 @@ class _Reading:
         return counts
 
     def _is_unique(self, label: str, name: str, count: int) -> bool:
+        """Return whether all values of a label's property differ; False for a large database."""
         if self.sampled:  # counting all values of a large database takes too long
             return False
         rows = self._connection.read_marked(attached("count_values", label, name), {})[0]
         return bool(rows[0]["count"] == count)
 
     def _counts(self, statement: str, names: Sequence[str]) -> dict[str, int]:
+        """Return the counts of a statement by name (of labels or types)."""
         return {name: self._rows(statement, name)[0]["count"] for name in names}
 
     def _rows(self, statement: str, name: str, **parameters: Any) -> list[Any]:
+        """Run a named survey statement for one label or type; return its rows."""
         return self._connection.read_marked(attached(statement, name), parameters)[0]
 
-    def _allowed(self, statement: str) -> list[Any]:
+    def _rows_if_permitted(self, statement: str) -> list[Any]:
+        """Run a named statement; return no rows if the user may not run it."""
         try:
             return self._connection.read_marked(attached(statement), {})[0]
         except GraphError as error:
@@ -666,9 +679,10 @@ class _Reading:
             return []
 
     def _indexes(self) -> tuple[frozenset[tuple[str, str]], tuple[TextIndex, ...]]:
+        """Return the indexed (label, property) pairs and the full-text indexes."""
         indexed: set[tuple[str, str]] = set()
         texts: list[TextIndex] = []
-        for row in self._allowed("indexes"):
+        for row in self._rows_if_permitted("indexes"):
             labels, properties = row["labels"] or [], row["properties"] or []
             if row["type"] == "FULLTEXT":
                 texts.append(TextIndex(row["name"], tuple(labels), tuple(properties)))
@@ -678,21 +692,22 @@ class _Reading:
 
 
 def settings_of(record: Attachment) -> str:
-    """Return a digest by which an edited record is recognised."""
+    """Return a digest of the record; it changes when the record is edited."""
     return hashlib.sha256(repr(replace(record, attached="")).encode()).hexdigest()
 
 
 def version_of(state: str, record: Attachment) -> str:
-    """Return the version of an attached KG: that of the database's state and of the record."""
+    """Return the version of an attached KG: a digest of the database's state and the record."""
     return hashlib.sha256(f"{state}\n{settings_of(record)}".encode()).hexdigest()
 
 
 def now() -> str:
-    """Return the time, ISO 8601."""
+    """Return the current time as ISO 8601 text."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
-def _pairs(row: Any, known: set[str]) -> Iterable[Pair]:
+def _label_pairs(row: Any, known: set[str]) -> Iterable[Pair]:
+    """Return all pairs of a known head label and a known tail label of a row; "" if none."""
     heads = [label for label in row["heads"] if label in known] or [""]
     tails = [label for label in row["tails"] if label in known] or [""]
     return product(heads, tails)
@@ -701,7 +716,7 @@ def _pairs(row: Any, known: set[str]) -> Iterable[Pair]:
 def _foreign_keys(
     naming: dict[str, Naming], patterns: Iterable[RelationPattern]
 ) -> set[tuple[str, str]]:
-    """Return (label, property) that repeat the id of a node that a relationship leads to."""
+    """Return (label, property) pairs that repeat the id of a related node."""
     keys: set[tuple[str, str]] = set()
     for pattern in patterns:
         for label, other in ((pattern.head, pattern.tail), (pattern.tail, pattern.head)):

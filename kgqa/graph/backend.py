@@ -24,11 +24,11 @@ _RESERVED = ("cache", "dumps")  # folders of the home that hold no KG
 
 
 class StoreOptions(Options):
-    """The options of a store that has none."""
+    """The options of a store type that has none."""
 
 
 class StoreBackend(ABC):
-    """The KGs at one URL, made from it and ``Options``; raises UsageError if it is malformed."""
+    """The KGs at one URL of a store type. Raises UsageError if the URL is malformed."""
 
     Options: ClassVar[type[Options]] = StoreOptions
     url: str  # without credentials
@@ -48,13 +48,13 @@ class StoreBackend(ABC):
         """Open the KG named ``kg``, or the only one (:func:`choose_kg`); the caller closes it."""
 
     def changer(self, store: GraphStore) -> GraphChanger:
-        """Return the changer of a KG that this backend opened. Raises UsageError."""
+        """Return the object that changes an open KG of this backend. Raises UsageError."""
         raise UsageError(
             f"A KG in {self.url} cannot be changed in place.", "Load it again with `kgqa ingest`."
         )
 
     def delete(self, kg: str, progress: Progress) -> bool:
-        """Delete a KG, damaged or whole, and return whether there was one.
+        """Delete a KG, even a damaged one; return whether it existed.
 
         Raises UsageError, StoreUnavailableError, GraphError.
         """
@@ -66,7 +66,7 @@ class StoreBackend(ABC):
 
 
 def check_kg_name(kg: str) -> str:
-    """Return ``kg`` if it can name a KG in every store, else raise UsageError."""
+    """Return ``kg`` if it is a valid KG name in every store, else raise UsageError."""
     if not is_kg_name(kg) or kg.endswith(".") or kg.casefold() in _RESERVED:
         raise UsageError(
             f"{kg!r} cannot name a KG.",
@@ -77,7 +77,7 @@ def check_kg_name(kg: str) -> str:
 
 
 def is_kg_name(kg: str) -> bool:
-    """Return whether ``kg`` has the characters of a KG's name, so that it names one folder."""
+    """Return whether ``kg`` is a valid KG name, usable as one folder's name."""
     return _NAME.fullmatch(kg) is not None
 
 
@@ -88,7 +88,10 @@ HOW_TO_LOAD = (
 
 
 def choose_kg(infos: Sequence[KGInfo], kg: str | None, where: str) -> KGInfo:
-    """Return the KG named ``kg``, or the only one. Raises KGNotFoundError, UsageError."""
+    """Return the KG named ``kg``, or the only one of ``infos``. Raises KGNotFoundError, UsageError.
+
+    ``where``: the place that the errors name.
+    """
     names = ", ".join(sorted(info.name for info in infos))
     if not infos:
         what = f"no KG named {kg}" if kg else "no KG"

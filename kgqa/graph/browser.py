@@ -19,9 +19,9 @@ MAX_LENGTH = 7_000  # characters of a link: Browser's server takes 8 kB of addre
 
 
 def browser_url(store: GraphStore, facts: Sequence[Fact], browser: str | None = None) -> str | None:
-    """Return the link that draws just the given edges, None if the store is not in Neo4j.
+    """Return a link to Neo4j Browser with Cypher that draws the given edges; None without Neo4j.
 
-    ``facts``: as many of the first as have room. ``browser``: where it is, if not as usual.
+    ``facts``: as many as fit, from the first. ``browser``: its address, if not the default.
     """
     if not isinstance(store, Neo4jStore | AttachedStore):
         return None
@@ -36,6 +36,7 @@ def browser_url(store: GraphStore, facts: Sequence[Fact], browser: str | None = 
 
 
 def _url(store: Neo4jStore | AttachedStore, text: str, browser: str | None) -> str:
+    """Build the Neo4j Browser link for a statement ``text`` on the store's server."""
     parts = urlsplit(store.url)
     host = parts.hostname or "localhost"
     host = f"[{host}]" if ":" in host else host

@@ -41,33 +41,33 @@ class GraphChange:
     removed_relations: Sequence[int] = ()
 
     def names(self) -> tuple[set[tuple[str, int]], set[tuple[str, int]]]:
-        """Return the normalised names, with the entity's key, to be added and to be removed."""
+        """Return the (normalised name, entity key) pairs to add and those to remove."""
         after = {pair for node in self.nodes for pair in node_names(node)}
         before = {pair for node in self.old.values() for pair in node_names(node)}
         return after - before, before - after
 
 
 class GraphChanger(Protocol):
-    """Changes one KG in its store. Methods raise ``GraphError`` only."""
+    """Applies changes to one KG in its store. Methods raise ``GraphError`` only."""
 
     def nodes(self, keys: IntArray) -> list[Node]:
-        """Return the nodes of ``keys``, each of which is there, in any order."""
+        """Return the nodes of ``keys``, which must all exist, in any order."""
 
     def properties(self, edges: Sequence[KeyedEdge]) -> list[str | None]:
-        """Return the properties of stored edges."""
+        """Return the properties of stored edges as JSON, None for an edge without any."""
 
     def unused(self, relations: Iterable[int], removed: Collection[KeyedEdge]) -> list[int]:
         """Return the ``relations`` that lose their last edge with the edges ``removed``."""
 
     def apply(self, change: GraphChange) -> None:
-        """Make the change, in one step that is seen whole or not at all.
+        """Apply the change atomically.
 
-        Raises GraphError if the KG is not the one that the change was made for.
+        Raises GraphError if the KG is not at the version for which the change was made.
         """
 
 
 def node_names(node: Node) -> set[tuple[str, int]]:
-    """Return the normalised names of a node, with its key; none if it is not an entity."""
+    """Return the (normalised name, key) pairs of a node; none if it is not an entity."""
     if node["kind"] != Kind.ENTITY:
         return set()
     norms = (name_form(text) for text in (node["name"], *(node["aliases"] or ())) if text)
@@ -75,13 +75,13 @@ def node_names(node: Node) -> set[tuple[str, int]]:
 
 
 def chained(version: str, content: Any) -> str:
-    """Return the version of a KG that was ``version`` and got a change of that JSON content."""
+    """Return the version that follows ``version`` after a change with that JSON content."""
     text = json.dumps(["kgqa change 1", version, content], ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def overtaken(kg: str, where: str) -> GraphError:
-    """Return the error of a change whose KG was changed by someone else in the meantime."""
+    """Return the error of a change whose KG was changed by another process in the meantime."""
     return GraphError(
         f"The KG {kg} in {where} was changed by another command in the meantime, so nothing was "
         "changed.",

@@ -27,7 +27,7 @@ _NAMES = ("start", "relation", "target")
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The edges of each entity as heads, or as tails; see the module."""
+    """Edges in compressed sparse row form by head, or by tail; see the module."""
 
     start: NDArray[np.int64]
     relation: NDArray[np.int32]
@@ -36,7 +36,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class EdgeColumns:
-    """Both sides; see the module."""
+    """All edges of a KG in both forms, by head and by tail; see the module."""
 
     out: Side
     into: Side
@@ -50,7 +50,7 @@ class EdgeColumns:
         kind: NDArray[np.uint8],
         degree: IntArray,
     ) -> EdgeColumns:
-        """Return the columns of edges: heads, relations and tails, sorted by these."""
+        """Build both sides from edges (heads, relations, tails), sorted in that order."""
         (heads, relations, tails), count = edges, len(kind)
         back = np.argsort(tails * (int(relations.max(initial=0)) + 1) + relations, kind="stable")
         return cls(
@@ -62,7 +62,7 @@ class EdgeColumns:
 
     @classmethod
     def read(cls, arrays: Arrays, count: int, relations: int, edges: int) -> EdgeColumns:
-        """Return columns that were kept. Raises ValueError if they are not of such a KG."""
+        """Build columns from saved arrays. Raises ValueError if they do not fit the KG's counts."""
         sides = []
         for side in ("out", "in"):
             one = Side(*(arrays[f"{side}_{name}"] for name in _NAMES))
@@ -84,13 +84,13 @@ class EdgeColumns:
         return cls(sides[0], sides[1], kind, degree)
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """Return what :meth:`read` takes."""
+        """Return the arrays to save, which :meth:`read` takes."""
         sides = (("out", self.out), ("in", self.into))
         named = {f"{key}_{name}": getattr(side, name) for key, side in sides for name in _NAMES}
         return {**named, "kind": self.kind, "degree": self.degree}
 
     def neighbours(self, keys: IntArray, side: int) -> Adjacency:
-        """Return the edges of ``keys`` as heads (0) or tails (1), by row, step and target."""
+        """Return the edges of ``keys`` as heads (``side`` 0) or tails (1), in an adjacency."""
         one = self.into if side else self.out
         known = (keys >= 0) & (keys < len(self.kind))
         at = np.where(known, keys, 0)
@@ -110,9 +110,9 @@ class EdgeColumns:
         )
 
     def edges_of(self, keys: IntArray, relations: IntArray, side: int) -> Adjacency:
-        """Return the edges of some relations alone; ``keys`` ascend, and else as neighbours has it.
+        """Return the edges of ``relations`` alone, of ascending ``keys``, like :meth:`neighbours`.
 
-        Of most of the keys there are, all edges are gone through once: by relation, not by key.
+        If ``keys`` are most of the KG, all edges are scanned once, by relation, not by key.
         """
         one = self.into if side else self.out
         if len(keys) * _MOST_OF_KEYS < len(self.kind):
@@ -143,6 +143,7 @@ class EdgeColumns:
 
 
 def _side(ends: IntArray, relations: IntArray, others: IntArray, count: int) -> Side:
+    """Build one side from edges that are sorted by ``ends``."""
     start = np.zeros(count + 1, np.int64)
     np.cumsum(np.bincount(ends, minlength=count), out=start[1:])
     return Side(start, relations.astype(np.int32), others.astype(np.int32))

@@ -17,15 +17,15 @@ MEDIATOR_TYPES = "mediator_types.txt"
 
 @cache
 def bundled(name: str) -> tuple[str, ...]:
-    """Return the lines of a bundled list, without comments."""
+    """Return the lines of a bundled list of names, without comments."""
     lines = files("kgqa.graph").joinpath(name).read_text(encoding="utf-8").split("\n")
     return tuple(line.strip() for line in lines if line.strip() and line[0] != "#")
 
 
 class Filters:
-    """Entries ``- prefix`` (left out) and ``+ prefix`` (kept); dots bound a prefix.
+    """Include (``+ prefix``) and exclude (``- prefix``) rules for dotted names.
 
-    The longest prefix that fits decides; without one a name is kept.
+    The longest matching prefix decides, at the bounds of dots; without a match a name is kept.
 
     >>> filters = Filters(["- base", "+ base.locations"])
     >>> [filters.keeps(name) for name in ("base.x.y", "base.locations.z", "baseball.player")]
@@ -43,7 +43,7 @@ class Filters:
             self._keeps[prefix.strip()] = sign == "+"
 
     def keeps(self, name: str) -> bool:
-        """Return whether ``name`` is loaded."""
+        """Return whether the rules keep ``name``."""
         while name:
             if (keep := self._keeps.get(name)) is not None:
                 return keep

@@ -39,26 +39,27 @@ _TYPES = {"I64": np.int64, "I32": np.int32, "U8": np.uint8, "F32": np.float32, "
 
 
 class Kept:
-    """The files in ``folder`` that were computed from ``version`` of a KG; None keeps nothing."""
+    """A cache of arrays computed from ``version`` of a KG, in ``folder``; None caches nothing."""
 
     def __init__(self, folder: Path | None, version: str) -> None:
         self._folder, self._version = folder, version
 
     def read(self, name: str, made_by: Sequence[str]) -> tuple[Arrays, Any] | None:
-        """Return the arrays and the content that are kept as ``name``, None if there are none.
+        """Read the cached arrays and JSON content ``name``; None if absent, outdated or damaged.
 
-        ``made_by``: modules of this package; what other code made is not read. Arrays are mapped.
+        ``made_by``: modules of this package that computed them; entries of other code are outdated.
+        Arrays are memory-mapped.
         """
         if self._folder is None or not self._version:
             return None
         try:
             return _read(self._folder / f"{name}.safetensors", self._mark(made_by))
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            _log(f"{name} is not read from {self._folder}: {error}")
+            _log_debug(f"{name} is not read from {self._folder}: {error}")
             return None
 
     def write(self, name: str, made_by: Sequence[str], arrays: Arrays, content: Any = None) -> None:
-        """Keep arrays, and content that JSON can hold, as ``name``, for this version alone."""
+        """Write arrays and JSON content to the cache as ``name``, for this version of the KG."""
         from safetensors.numpy import save
 
         if self._folder is None or not self._version:
@@ -73,24 +74,26 @@ class Kept:
         try:
             write_cache(path, save(packed, header))
         except OSError as error:
-            _log(f"{name} is not kept in {self._folder}: {error}")
+            _log_debug(f"{name} is not kept in {self._folder}: {error}")
 
     def _mark(self, made_by: Sequence[str]) -> str:
+        """Return the text that identifies a cache entry: the KG's version and the code's digest."""
         return f"{self._version} {_code(tuple(made_by))}"
 
 
 def kept_of(store: GraphStore) -> Kept:
-    """Return what was computed from the version of a KG that a store has."""
+    """Return the cache of a store's KG at the store's version."""
     return Kept(getattr(store, "kept_in", None), store.info.version)
 
 
 def kept_of_endpoint(store: Any) -> Kept:
-    """Return what was computed from an endpoint as it is; nothing is kept of another store."""
+    """Return the cache of a SPARQL endpoint's KG; for other stores, one that caches nothing."""
     is_endpoint = isinstance(store, EndpointStore)
     return kept_of(store) if is_endpoint else Kept(None, "")
 
 
 def _read(path: Path, mark: str) -> tuple[Arrays, Any] | None:
+    """Map a safetensors file; None if its mark differs. Raises ValueError if it is damaged."""
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")
         if size > _MOST_HEADER:
@@ -114,7 +117,7 @@ def _read(path: Path, mark: str) -> tuple[Arrays, Any] | None:
 
 @cache
 def _code(modules: tuple[str, ...]) -> str:
-    """Return a mark of the code of some modules, so that what other code computed is not read."""
+    """Return a digest of the source of some modules, so that results of other code are not read."""
     hashed = hashlib.sha256(__version__.encode())
     for one in ("graph/kept.py", *modules):
         with suppress(OSError):
@@ -122,5 +125,6 @@ def _code(modules: tuple[str, ...]) -> str:
     return hashed.hexdigest()[:16]
 
 
-def _log(text: str) -> None:
+def _log_debug(text: str) -> None:
+    """Log a message at debug level."""
     logging.getLogger("kgqa").debug("%s", text)

@@ -50,7 +50,7 @@ _MOST_DIGITS = 15  # beyond, a float would change the number
 
 
 def value_type(value: Value) -> ValueType:
-    """Return the type of a scalar of JSON; dates, times, durations and points by their form.
+    """Return the type of a JSON scalar; dates, times, durations and points by their form.
 
     >>> value_type(3), value_type("1999-03-31"), value_type("P1Y"), value_type("12")
     ('integer', 'date', 'duration', 'text')
@@ -69,10 +69,10 @@ def value_type(value: Value) -> ValueType:
 
 
 def cast_values(values: Sequence[Value], form: NumberForm | ValueType | None) -> list[Value]:
-    """Return values of a property of numbers, of which some may be texts, as numbers.
+    """Convert the values of a numeric property, some of them texts, to numbers.
 
-    Texts that are not numbers are left out; of a property of another type all values are kept.
-    ``form``: how texts are read, or the type of numbers that are written as programs write them.
+    Texts that are not numbers are dropped; values of a non-numeric property are all kept.
+    ``form``: how texts are parsed, or the type of numbers in a program's notation.
     """
     if form is None or (isinstance(form, str) and form not in ("integer", "float")):
         return list(values)
@@ -83,13 +83,13 @@ def cast_values(values: Sequence[Value], form: NumberForm | ValueType | None) ->
 
 
 def members(value: Any) -> list[Value]:
-    """Return the scalars of a property's value: of a list each; of null or an object none."""
+    """Return the scalars of a property's value: a list's members; none of null or an object."""
     parts = value if isinstance(value, list) else [value]
     return [part for part in parts if isinstance(part, bool | int | float | str) and part != ""]
 
 
 def is_walked(value: Any) -> bool:
-    """Return whether walks see a property's value: long texts and embeddings they do not."""
+    """Return whether walks see a property's value as edges: not long texts or embeddings."""
     values = members(value)
     if len(values) > _LONG_LIST and not any(isinstance(part, str) for part in values):
         return False
@@ -99,7 +99,7 @@ def is_walked(value: Any) -> bool:
 
 
 def value_node(value: Value) -> tuple[str, str]:
-    """Return id and name of the node of a scalar.
+    """Return id and name of the value node of a scalar.
 
     >>> value_node(1999), value_node("Neo"), value_node(True)
     (('"1999"^^xsd:integer', '1999'), ('"Neo"', 'Neo'), ('"true"^^xsd:boolean', 'true'))
@@ -112,7 +112,7 @@ def value_node(value: Value) -> tuple[str, str]:
 
 @lru_cache(65_536)
 def read_value(id_: str) -> tuple[Value, ValueType]:
-    """Return the scalar that a value node's id stands for, and its type.
+    """Parse a value node's id into its scalar and type.
 
     >>> read_value('"1968-01-01"^^xsd:date'), read_value('"5.30"^^xsd:double')
     (('1968-01-01', 'date'), (5.3, 'float'))
@@ -131,7 +131,7 @@ def read_value(id_: str) -> tuple[Value, ValueType]:
 
 
 def is_ill_typed(id_: str) -> bool:
-    """Return whether a value node's id has the datatype of numbers or booleans, and no such text.
+    """Return whether a value node's id has a numeric or boolean datatype that its text violates.
 
     >>> is_ill_typed('"1.5"^^xsd:decimal'), is_ill_typed('"one"^^xsd:decimal')
     (False, True)
@@ -145,7 +145,7 @@ def is_ill_typed(id_: str) -> bool:
 
 
 def common_type(types: Sequence[ValueType]) -> ValueType:
-    """Return the type that values of several types have together."""
+    """Return the most specific type that fits values of all these types."""
     value_types = set(types)
     if len(value_types) == 1:
         return value_types.pop()
@@ -155,7 +155,7 @@ def common_type(types: Sequence[ValueType]) -> ValueType:
 
 
 def value_id(text: str, language: str | None, datatype: str | None) -> str:
-    """Return the id of a literal: its text in quotes, with its type or language.
+    """Return the id of a literal: its quoted text with its datatype or language.
 
     >>> value_id("1968-01-01", None, XSD + "date")
     '"1968-01-01"^^xsd:date'
@@ -169,20 +169,20 @@ def value_id(text: str, language: str | None, datatype: str | None) -> str:
 
 
 def is_renamed(datatype: str | None) -> bool:
-    """Return whether people may write a literal of a type otherwise than as its text."""
+    """Return whether literals of a datatype are shown otherwise than as their text."""
     kind = (datatype or "").removeprefix(XSD)
     return kind in _NUMBERS or kind == "dateTime"
 
 
 def value_name(text: str, datatype: str | None) -> str:
-    """Return the literal as a person writes it.
+    """Return a literal's text in the form in which people write it.
 
     >>> value_name("5.30", XSD + "double"), value_name("2010-05-01T10:00:00Z", XSD + "dateTime")
     ('5.3', '2010-05-01 10:00')
     """
     kind = (datatype or "").removeprefix(XSD)
     if kind in _NUMBERS:
-        return _number(text)
+        return _short_number(text)
     match = _CLOCK.fullmatch(text) if kind == "dateTime" else None
     if match is None:
         return text
@@ -192,7 +192,8 @@ def value_name(text: str, datatype: str | None) -> str:
     return f"{day} {minutes}{seconds}{zone}"
 
 
-def _number(text: str) -> str:
+def _short_number(text: str) -> str:
+    """Shorten a number's text: no exponent, plus sign or trailing zeros; other texts unchanged."""
     if not _NUMBER.fullmatch(text):
         return text
     if "e" in text or "E" in text:

@@ -25,10 +25,10 @@ _CHARACTER = np.frombuffer(b"\0" + _ALPHABET, dtype=np.uint8)
 
 
 def encode_mids(values: pa.Array, before: int = 0, after: int = 0) -> IntArray:
-    """Return the number of each mid, ``NO_MID`` for any other value or null.
+    """Encode each Freebase mid as a number; ``NO_MID`` for another value or null.
 
-    ``values``: a binary or string array; ``before`` and ``after`` bytes around the mid are
-    passed over.
+    ``values``: a binary or string array; ``before`` and ``after``: the number of bytes around the
+    mid to skip.
 
     >>> encode_mids(pa.array(["m.0", "m.00", "m.0_", "en.paris"])).argsort().tolist()
     [3, 0, 1, 2]
@@ -49,15 +49,16 @@ def encode_mids(values: pa.Array, before: int = 0, after: int = 0) -> IntArray:
     good = (length >= 1) & (length <= LONGEST)
     last = len(data) - 1
 
-    def character(place: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+    def byte_at(place: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+        """Return the byte at position ``place`` of every value."""
         return data[np.minimum(np.maximum(starts + place, 0), last)]
 
-    first = character(0)
-    good &= ((first == _PREFIXES[0]) | (first == _PREFIXES[1])) & (character(1) == ord("."))
+    first = byte_at(0)
+    good &= ((first == _PREFIXES[0]) | (first == _PREFIXES[1])) & (byte_at(1) == ord("."))
     codes: IntArray = (first == _PREFIXES[1]).astype(np.int64)
     longest = min(LONGEST, int(length.max()))
     for place in range(longest):
-        digit = _DIGIT[character(2 + place)]
+        digit = _DIGIT[byte_at(2 + place)]
         digit[place >= length] = 0
         good &= digit != _UNKNOWN
         codes *= _BASE
@@ -70,7 +71,7 @@ def encode_mids(values: pa.Array, before: int = 0, after: int = 0) -> IntArray:
 
 
 def decode_mids(codes: IntArray) -> pa.Array:
-    """Return the mids of numbers that :func:`encode_mids` gave, as strings."""
+    """Decode numbers of :func:`encode_mids` into mids."""
     matrix = np.zeros((len(codes), LONGEST + 2), dtype=np.uint8)
     rest = codes.astype(np.int64, copy=True)
     for place in range(LONGEST + 1, 1, -1):

@@ -33,7 +33,7 @@ DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
 
 
 class Kind(IntEnum):
-    """What a node is. Walks pass through mediators and end at values."""
+    """The kind of a node. Walks pass through mediators and end at values."""
 
     ENTITY = 0
     MEDIATOR = 1
@@ -115,7 +115,10 @@ class TypeBatch:
 
 @dataclass(frozen=True, slots=True)
 class TypeRules:
-    """A nameless mid of a type in ``mediators`` is a mediator; ``shown``: which types are kept."""
+    """Rules for types: a nameless mid of a type in ``mediators`` is a mediator.
+
+    ``shown``: which types are kept.
+    """
 
     mediators: frozenset[str]
     shown: Callable[[str], bool]
@@ -160,7 +163,7 @@ Batch: TypeAlias = (
 
 @checked_dataclass(frozen=True, slots=True)
 class KGInfo:
-    """The meta record of a KG. Raises pydantic.ValidationError; unknown names are passed over."""
+    """The meta record of a KG. Raises pydantic.ValidationError; unknown fields are ignored."""
 
     name: str
     source: str  # what was loaded: file names without folders, or "bundled sample"
@@ -187,17 +190,17 @@ class KGInfo:
 
     @property
     def next_key(self) -> int:
-        """One more than the greatest key that an entity was ever given."""
+        """One more than the greatest entity key ever assigned."""
         return self.given_keys or self.nodes
 
     @property
     def next_relation(self) -> int:
-        """One more than the greatest key that a relation was ever given."""
+        """One more than the greatest relation key ever assigned."""
         return self.given_relations or self.relations
 
 
 def normalised_names(nodes: pa.RecordBatch, start: int) -> pa.RecordBatch:
-    """Return (norm, key) of entities' names and aliases, unique; ``start``: the first key."""
+    """Return unique (norm, key) rows of entities' names and aliases; ``start``: the first key."""
     keys = pa.array(np.arange(start, start + len(nodes)))
     named = pc.equal(nodes.column("kind"), pa.scalar(Kind.ENTITY, pa.uint8()))
     rows, keys = nodes.filter(named), keys.filter(named)
@@ -216,7 +219,7 @@ def normalised_names(nodes: pa.RecordBatch, start: int) -> pa.RecordBatch:
 
 @dataclass(frozen=True, slots=True)
 class GraphTables:
-    """A whole KG in memory: a :class:`kgqa.graph.store.GraphSource` that is its tables.
+    """A whole KG as in-memory Arrow tables: a :class:`kgqa.graph.store.GraphSource`.
 
     ``ENTITY_SCHEMA``, ``RELATION_SCHEMA`` sorted by id, so that a row's number is its key;
     ``KEYED_EDGE_SCHEMA``, unique, sorted by (head, relation, tail).
@@ -232,17 +235,17 @@ class GraphTables:
         yield from self.nodes.to_batches(max_chunksize=_BATCH_ROWS)
 
     def edge_batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the edges by head."""
+        """Yield the edges sorted by head."""
         yield from self.edges.to_batches(max_chunksize=_BATCH_ROWS)
 
     def incoming_batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the edges by tail."""
+        """Yield the edges sorted by tail."""
         by_tail = [("tail", "ascending"), ("relation", "ascending"), ("head", "ascending")]
         rows = self.edges.select(INCOMING_SCHEMA.names).sort_by(by_tail)
         yield from rows.to_batches(max_chunksize=_BATCH_ROWS)
 
     def name_batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the normalised names."""
+        """Yield (normalised name, key) rows of entities."""
         start = 0
         parts = []
         for batch in self.node_batches():
@@ -255,7 +258,7 @@ class GraphTables:
 
 @dataclass(frozen=True, slots=True)
 class Entities:
-    """Columns of some entities, in the order they were asked for."""
+    """Ids, names and kinds of some entities, in the requested order."""
 
     keys: IntArray
     ids: list[str]
@@ -272,7 +275,7 @@ class Entities:
 
 @dataclass(frozen=True, slots=True)
 class EntityDetails:
-    """All that is known of one entity besides its edges."""
+    """Everything stored about one entity except its edges."""
 
     id: str
     name: str | None
@@ -284,9 +287,9 @@ class EntityDetails:
 
 @dataclass(frozen=True, slots=True)
 class Relations:
-    """Relations by key; ``inverses``: the id that says the same the other way, None if unknown.
+    """Relations by key; ``inverses``: the id of the inverse relation, None if unknown.
 
-    The id and the name of one that was removed, with its last edge, are empty.
+    The id and the name of a relation that was removed with its last edge are empty.
     """
 
     ids: list[str]
@@ -295,7 +298,7 @@ class Relations:
 
     @classmethod
     def of(cls, rows: Iterable[tuple[int, str, str, str | None]], count: int) -> Relations:
-        """Return ``count`` relations from the rows (key, id, name, inverse) that exist."""
+        """Build ``count`` relations from rows (key, id, name, inverse); missing keys stay empty."""
         columns: Relations = cls([""] * count, [""] * count, [None] * count)
         for key, id_, name, inverse in rows:
             columns.ids[key], columns.names[key], columns.inverses[key] = id_, name, inverse
@@ -303,7 +306,7 @@ class Relations:
 
     @property
     def known(self) -> list[str]:
-        """The ids of the entities that exist."""
+        """The ids of the relations that exist."""
         return [id_ for id_ in self.ids if id_]
 
     def __len__(self) -> int:
@@ -326,19 +329,19 @@ class Adjacency:
     def sorted(
         cls, row: IntArray, step: IntArray, target: IntArray, kind: NDArray[np.uint8]
     ) -> Adjacency:
-        """Return edges given in any order."""
+        """Build an adjacency from edges in any order."""
         order = np.lexsort((target, step, row))
         return cls(row[order], step[order], target[order], kind[order])
 
     def take(self, kept: BoolArray) -> Adjacency:
-        """Return the edges that are ``kept``."""
+        """Return the edges for which the mask ``kept`` is true."""
         if kept.all():
             return self
         return Adjacency(self.row[kept], self.step[kept], self.target[kept], self.kind[kept])
 
     @classmethod
     def merged(cls, one: Adjacency, other: Adjacency) -> Adjacency:
-        """Return the edges of both directions, each of which is in order."""
+        """Merge the sorted edges of two directions into one adjacency."""
         columns = [
             np.concatenate([getattr(side, name) for side in (one, other)])
             for name in ("row", "step", "target", "kind")
@@ -353,7 +356,10 @@ _DENSE = 8  # times as many numbers in the range of keys as there are keys
 
 
 def distinct(keys: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the different ``keys``, ascending, and which of them each is; no sort if they are."""
+    """Return the distinct ``keys``, ascending, and each key's index among them.
+
+    Keys that are distinct and ascending already are not sorted.
+    """
     if len(keys) and (keys[1:] > keys[:-1]).all():
         return keys, np.arange(len(keys))
     low = int(keys.min(initial=0))

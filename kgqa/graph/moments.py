@@ -29,7 +29,7 @@ _MONTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 def _days(year: int, month: int, day: int) -> int | None:
-    """Return the days since 1970-01-01 in the Gregorian calendar of all years, None if not one."""
+    """Return the days since 1970-01-01 in the proleptic Gregorian calendar, None if no date."""
     leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
     if not 1 <= month <= 12 or not 1 <= day <= _MONTHS[month - 1] + (month == 2 and leap):
         return None
@@ -40,9 +40,9 @@ def _days(year: int, month: int, day: int) -> int | None:
 
 @lru_cache(65_536)
 def moment(text: str, *, on_clock: bool = False) -> Moment | None:
-    """Return when a date, a date-time or a time of day is, None if ``text`` is none.
+    """Parse a date, date-time or time of day into a sortable key; None if ``text`` is none.
 
-    ``on_clock``: by the clock of where it was written, so without its distance from UTC.
+    ``on_clock``: local time, ignoring the offset from UTC.
 
     >>> moment("2024-01-01T09:00:00+09:00") < moment("2024-01-01T00:00:00.5Z")
     True
@@ -60,11 +60,12 @@ def moment(text: str, *, on_clock: bool = False) -> Moment | None:
     if days is None or hour > 24 or minute > 59 or second > 60:
         return None
     zone = "" if on_clock else found["zone"] or ""
-    seconds = days * 86400 + hour * 3600 + minute * 60 + second - _distance(zone)
+    seconds = days * 86400 + hour * 3600 + minute * 60 + second - _utc_offset(zone)
     return seconds, (found["part"] or "").rstrip("0")
 
 
-def _distance(zone: str) -> int:
+def _utc_offset(zone: str) -> int:
+    """Return the seconds of a time zone offset such as ``+09:00``."""
     if zone in ("", "Z"):
         return 0
     digits = zone[1:].replace(":", "").ljust(6, "0")
@@ -73,7 +74,7 @@ def _distance(zone: str) -> int:
 
 
 def has_zone(text: str) -> bool:
-    """Return whether a date-time or a time says its distance from UTC.
+    """Return whether a date-time or a time states its offset from UTC.
 
     >>> has_zone("2024-01-01T09:00:00+09:00"), has_zone("2024-01-01")
     (True, False)
@@ -83,7 +84,7 @@ def has_zone(text: str) -> bool:
 
 
 def needs_reading(text: str) -> bool:
-    """Return whether the order of a moment's text may be another than the moment's own."""
+    """Return whether a date or time must be parsed to be ordered: its text may sort wrongly."""
     match = _MOMENT.fullmatch(text) or _TIME.fullmatch(text)
     if match is None:
         return False
@@ -95,7 +96,7 @@ def needs_reading(text: str) -> bool:
 
 @lru_cache(65_536)
 def length(text: str) -> Moment | None:
-    """Return how long a duration is, None if ``text`` is none; a month is 1/12 of 365.2425 days.
+    """Parse a duration into a sortable key; None if it is not one. A month is 365.2425 / 12 days.
 
     >>> length("PT20M"), length("PT1H") < length("P1D") < length("P1M") < length("P1Y")
     ((1200, ''), True)
@@ -115,7 +116,7 @@ def length(text: str) -> Moment | None:
 
 
 def length_text(seconds: float) -> str:
-    """Return a number of seconds as a duration, ISO 8601.
+    """Format a number of seconds as an ISO 8601 duration.
 
     >>> length_text(7200), length_text(5400.5), length_text(0)
     ('PT2H', 'PT1H30M0.5S', 'PT0S')
@@ -130,7 +131,7 @@ def length_text(seconds: float) -> str:
 
 
 def date_text(days: int) -> str:
-    """Return the date that is ``days`` after 1970-01-01, ISO 8601, of any year.
+    """Format the date ``days`` after 1970-01-01 in ISO 8601, of any year.
 
     >>> date_text(0), date_text(-719529), date_text(-735525)
     ('1970-01-01', '-0001-12-31', '-0044-03-15')
@@ -146,7 +147,7 @@ def date_text(days: int) -> str:
 
 
 def moment_text(seconds: int, nanoseconds: int, zone: str = "") -> str:
-    """Return a date-time of any year, ISO 8601, from what its clock shows since 1970.
+    """Format a date-time of any year in ISO 8601, from its local seconds since 1970.
 
     >>> moment_text(-63549327600, 500_000_000, "+01:00")
     '-0044-03-15T09:00:00.5+01:00'

@@ -51,7 +51,7 @@ def normalise(name: str) -> str:
 
 
 def is_storable(text: str) -> bool:
-    """Return whether a store can hold a text: a lone surrogate has no UTF-8."""
+    """Return whether a text can be encoded in UTF-8: it has no lone surrogate."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -60,9 +60,9 @@ def is_storable(text: str) -> bool:
 
 
 def name_form(name: str) -> str:
-    """Return the form by which a store finds a name: normalised, or as it is if it has no word.
+    """Return the form under which a store finds a name: normalised, or as is if it has no word.
 
-    Names of symbols alone (``->``, ``--``) are found by just these; only blanks have none.
+    Names of symbols alone (``->``, ``--``) are found by exactly these; blanks alone give "".
 
     >>> name_form("C++"), name_form(" -> "), name_form(" ")
     ('c', '->', '')
@@ -89,7 +89,7 @@ def name_form_column(names: pa.Array) -> pa.Array:
 def _each(
     form: Callable[[str], str], names: pa.Array, chosen: pa.BooleanArray, done: pa.Array
 ) -> pa.Array:
-    """Return ``done`` with the form of each of the ``chosen`` names in its place."""
+    """Return ``done`` with ``form`` applied to the names where the mask ``chosen`` is true."""
     if not chosen.true_count:
         return done
     forms = [form(name) for name in names.filter(chosen).to_pylist()]
@@ -105,10 +105,10 @@ _DOCUMENT = r"\.[A-Za-z]{2,5}$"
 
 
 def iri_names(iris: pa.Array, *, codes: bool = True) -> tuple[pa.Array, pa.Array]:
-    """Return the last part of each IRI in words, and as it is written; null where it has none.
+    """Return the last part of each IRI in words, and as written; null if it has none.
 
-    So an entity without a label is called. What looks like the address of a document has no such
-    name; a code stays as it is, or has none without ``codes``.
+    This names entities without a label. The address of a document gives no name; a code is kept
+    as it is, or gives none without ``codes``.
 
     >>> named = iri_names(pa.array(["http://x.org/zoo#BigCage", "http://x.org/a/Mary_Ann",
     ...                             "http://x.org/id/DOID_14", "http://x.org/a.html"]))

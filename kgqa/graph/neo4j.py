@@ -74,18 +74,18 @@ class Neo4jConnection:
         return str(self.read(cypher.statement("database_name"))[0]["name"])
 
     def server_version(self) -> tuple[int, int]:
-        """Return the server's version, for instance (5, 26). Raises StoreUnavailableError."""
+        """Return the server's (major, minor) version, for instance (5, 26)."""
         rows = self.read(cypher.statement("server"))
         match = re.match(r"(\d+)\.(\d+)", rows[0]["versions"][0]) if rows else None
         return (int(match[1]), int(match[2])) if match else (0, 0)
 
     def list_kgs(self) -> list[KGInfo]:
-        """Return the KGs that can be asked, by name."""
+        """Return the KGs that were loaded completely, by name."""
         rows = self.read(cypher.statement("list_kgs"))
         return [info_of(row["meta"], self.url) for row in rows]
 
     def meta(self, kg: str) -> dict[str, Any] | None:
-        """Return a KG's record, with the label and the load id of its nodes; None without one."""
+        """Return a KG's record, with its nodes' label and the load's id; None without a KG."""
         rows = self.read(cypher.statement("kg"), kg=kg)
         return dict(rows[0]["meta"]) if rows else None
 
@@ -109,6 +109,7 @@ class Neo4jConnection:
 
         @neo4j.unit_of_work(timeout=timeout)
         def work(transaction: neo4j.ManagedTransaction) -> list[neo4j.Record]:
+            """Run the statement; return up to ``limit`` rows."""
             result = transaction.run(cast("Any", statement), parameters)
             return list(result) if limit is None else result.fetch(limit)
 
@@ -122,7 +123,7 @@ class Neo4jConnection:
             return rows, " ".join(sorted(session.last_bookmarks().raw_values))
 
     def stream(self, statement: str, **parameters: Any) -> Generator[neo4j.Record]:
-        """Yield the answer of a read-only statement, however long it takes. Raises GraphError."""
+        """Yield the rows of a read-only statement without a time limit. Raises GraphError."""
         with (
             self.translated(),
             self._driver().session(
@@ -133,7 +134,7 @@ class Neo4jConnection:
             yield from session.run(neo4j.Query(cast("Any", statement), timeout=0), parameters)
 
     def session(self) -> neo4j.Session:
-        """Return a session that writes; for the writer, inside ``translated``."""
+        """Return a session that may write; use it inside :meth:`translated`."""
         return self._driver().session(
             database=self._database, default_access_mode=neo4j.WRITE_ACCESS, fetch_size=1000
         )
@@ -144,7 +145,7 @@ class Neo4jConnection:
             self._users += 1
 
     def release(self) -> None:
-        """Count one user less; after the last, the driver is closed until it is needed again."""
+        """Count one user less; the last one closes the driver until it is needed again."""
         with self._lock:
             self._users -= 1
             last = self._users <= 0
@@ -152,6 +153,7 @@ class Neo4jConnection:
             self.close()
 
     def _driver(self) -> neo4j.Driver:
+        """Return the driver, opened at the first call. Raises if the server cannot be reached."""
         with self._lock:
             if self._open is None:
                 driver = self._new_driver()
@@ -165,6 +167,7 @@ class Neo4jConnection:
             return self._open
 
     def _new_driver(self) -> neo4j.Driver:
+        """Create a driver. Raises StoreUnavailableError if the URL is malformed."""
         try:
             return neo4j.GraphDatabase.driver(
                 self.url,
@@ -180,6 +183,7 @@ class Neo4jConnection:
             raise self._malformed() from None
 
     def _malformed(self) -> StoreUnavailableError:
+        """Return the error of a URL that is not a Neo4j address."""
         return StoreUnavailableError(
             f"{self.url} is not the address of a Neo4j server.",
             "It has the form neo4j://host:7687 or bolt://host:7687.",
@@ -187,11 +191,11 @@ class Neo4jConnection:
 
     @contextmanager
     def translated(self) -> Iterator[None]:
-        """Turn the driver's errors into ours, without credentials and without its own trace."""
+        """Translate the driver's errors into GraphError, without credentials and traceback."""
         try:
             yield
         except (driver_errors.Neo4jError, driver_errors.DriverError) as error:
-            raise _translated(error, self.url, self._database or "(the default one)") from None
+            raise _as_graph_error(error, self.url, self._database or "(the default one)") from None
 
     def close(self) -> None:
         """Close the driver; another call opens it again. Calling it twice does nothing."""
@@ -208,7 +212,7 @@ class Neo4jConnection:
 
 
 def info_of(meta: dict[str, Any], url: str) -> KGInfo:
-    """Return the meta record of a KG. Raises GraphError if it lacks a field."""
+    """Build a KGInfo from a KG's record. Raises GraphError if the record lacks a field."""
     try:
         return KGInfo(**meta)
     except ValidationError as error:
@@ -219,7 +223,8 @@ def info_of(meta: dict[str, Any], url: str) -> KGInfo:
         ) from None
 
 
-def _translated(error: Exception, url: str, database: str) -> GraphError:
+def _as_graph_error(error: Exception, url: str, database: str) -> GraphError:
+    """Translate a driver error into a GraphError with a hint for the user."""
     code = (error.code or "") if isinstance(error, driver_errors.Neo4jError) else ""
     text = without_secrets(" ".join(str(getattr(error, "message", None) or error).split()))[:300]
     kind: type[GraphError] = GraphError
@@ -251,7 +256,7 @@ def _translated(error: Exception, url: str, database: str) -> GraphError:
 
 
 def _tls_fault(error: BaseException) -> ssl.SSLError | None:
-    """Return the fault of a TLS handshake that an error of the driver comes from, if any."""
+    """Return the TLS error among the causes of a driver error, None if there is none."""
     waiting: list[BaseException] = [error]
     seen: set[int] = set()
     while waiting:
@@ -266,6 +271,7 @@ def _tls_fault(error: BaseException) -> ssl.SSLError | None:
 
 
 def _without_tls(url: str, fault: ssl.SSLError) -> StoreUnavailableError:
+    """Return the error of a failed TLS handshake, with a hint on the URL to use."""
     scheme, _, place = url.partition("://")
     plain = scheme.partition("+")[0]
     if isinstance(fault, ssl.SSLCertVerificationError):

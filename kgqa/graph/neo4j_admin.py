@@ -43,17 +43,17 @@ _BUFFER = 4 << 20  # bytes, the importer's own default
 
 
 def other_content(connection: Neo4jConnection, kg: str) -> tuple[list[str], int]:
-    """Return the other KGs of the database, and how many nodes are not kgqa's."""
+    """Return the other KGs of the database, and how many nodes were not written by kgqa."""
     others = [info.name for info in connection.list_kgs() if info.name != kg]
     return others, Neo4jWriter(connection).run("count_foreign")[0]["count"]
 
 
 class ImportWriter:
-    """Writes a KG into the server of an installation or a Compose file. A ``GraphWriter``.
+    """A ``GraphWriter`` that uses Neo4j's importer, on an installed or a Compose server.
 
-    ``server``: its folder. ``work``: where the import files of an installation lie; a container
-    sees those in the folder ``import`` beside its Compose file alone. Raises UsageError if
-    ``server`` is neither.
+    ``server``: its folder. ``work``: the folder for an installation's import files; a container
+    sees only the folder ``import`` beside its Compose file. Raises UsageError if ``server`` is
+    neither.
     """
 
     def __init__(
@@ -81,22 +81,23 @@ class ImportWriter:
         self._work = work if work and self._local else self._server / "import"
 
     def write(self, source: GraphSource, progress: Progress) -> None:
-        """Raise GraphError with the commands that import the KG, or publish what they imported.
+        """Write import files and raise GraphError with the import commands, or publish the import.
 
-        Does nothing if that content is there. Raises UsageError if something else would be out of
-        reach; GraphError if the KG cannot be held; IngestError if files cannot be written.
+        Does nothing if the KG exists with that content. Raises UsageError if other content would
+        become inaccessible; GraphError if the KG cannot be held; IngestError if files cannot be
+        written.
         """
         self._connection.acquire()
         try:
             self._check(source)
             folder = self._folder(source)
             files = finished_files(source, folder)
-            if files is not None and files.database == self._serving():
+            if files is not None and files.database == self._default_database():
                 try:
                     self._publish(source, files, progress)
                 finally:  # a load that failed begins again with new files
                     files.remove()
-            elif not self._there(source, progress):
+            elif not self._exists_already(source, progress):
                 raise self._commands(write_import_files(source, folder, progress))
         except OSError as error:
             if isinstance(error, KgqaError):
@@ -110,7 +111,7 @@ class ImportWriter:
             self._connection.release()
 
     def _commands(self, files: ImportFiles) -> GraphError:
-        """Return the error that names what imports the files, which the server sees."""
+        """Return the error whose hint is the commands that import the files on the server."""
         name = files.database
         seen = str(files.folder) if self._local else f"/import/{files.folder.name}"
         lines = map(json.dumps, import_options(files, seen))
@@ -140,6 +141,7 @@ class ImportWriter:
         )
 
     def _check(self, source: GraphSource) -> None:
+        """Raise UsageError or GraphError if this server cannot import the KG."""
         if not self._connection.is_default:
             raise UsageError(
                 f"NEO4J_DATABASE names {self._connection.database}, but an import makes another "
@@ -156,8 +158,8 @@ class ImportWriter:
         check_relations(source, 0, self.url)  # the database will hold this KG alone
         check_entities(source)
 
-    def _there(self, source: GraphSource, progress: Progress) -> bool:
-        """Return whether the KG exists already. Raises UsageError if others would be lost."""
+    def _exists_already(self, source: GraphSource, progress: Progress) -> bool:
+        """Return whether the KG exists. Raises UsageError if an import would hide other content."""
         kg = source.info.name
         others, foreign = other_content(self._connection, kg)
         if (others or foreign) and not self._replace:
@@ -174,12 +176,13 @@ class ImportWriter:
         return same
 
     def _folder(self, source: GraphSource) -> Path:
-        """Return where the import files lie; with the load's id its name is a database's."""
+        """Return the folder of the import files."""
         # a KG's name in ASCII letters, digits and dashes, as Neo4j wants it of databases
         stem = re.sub(r"[^a-z0-9]+", "-", source.info.name.lower()).strip("-")[:40].strip("-")
         return self._work / f"kgqa-{stem or 'kg'}"
 
-    def _serving(self) -> str:
+    def _default_database(self) -> str:
+        """Return the name of the online default database. Raises StoreUnavailableError."""
         for row in self._bolt.run("databases"):
             if row["default"] and row["currentStatus"] == "online":
                 return str(row["name"])
@@ -188,6 +191,7 @@ class ImportWriter:
         )
 
     def _publish(self, source: GraphSource, files: ImportFiles, progress: Progress) -> None:
+        """Patch and index the imported database, and make its KG visible."""
         kg = files.kg
         with progress.task("Indexes of Neo4j"):
             self._bolt.prepare()
@@ -220,9 +224,9 @@ class ImportWriter:
 
 
 def import_options(files: ImportFiles, seen: str) -> list[str]:
-    """Return every option of the importer, which sees the files in the folder ``seen``.
+    """Return all options of the importer, to which the files appear in the folder ``seen``.
 
-    All are given, because its defaults drift. Raises UsageError.
+    All are given because its defaults change. Raises UsageError.
     """
     if "," in seen:
         raise UsageError(
@@ -230,13 +234,14 @@ def import_options(files: ImportFiles, seen: str) -> list[str]:
             "Name another folder for the import files.",
         )
 
-    def group(names: list[str]) -> str:
+    def file_list(names: list[str]) -> str:
+        """Return the files' paths as the importer sees them, joined by commas."""
         return ",".join(f"{seen}/{name}" for name in names)
 
-    multiline = group(files.multiline)
+    multiline = file_list(files.multiline)
     return [
-        *(f"--nodes={group(files.files[what])}" for what in ("nodes", "names", "relations")),
-        f"--relationships={group(files.files['edges'])}",
+        *(f"--nodes={file_list(files.files[what])}" for what in ("nodes", "names", "relations")),
+        f"--relationships={file_list(files.files['edges'])}",
         "--format=aligned",
         "--input-type=csv",
         "--id-type=integer",

@@ -80,7 +80,7 @@ class Neo4jStores(StoreBackend):
             return connection.list_kgs()
 
     def foreign_nodes(self) -> int:
-        """Return how many nodes of others the database holds; 0 if a KG was loaded beside them."""
+        """Count the database's nodes that kgqa did not write; 0 if a KG was loaded beside them."""
         from kgqa.graph.neo4j_admin import other_content
 
         with self.connect() as connection:
@@ -115,7 +115,7 @@ class Neo4jStores(StoreBackend):
 
     @contextmanager
     def writer(self, kg: str) -> Iterator[GraphWriter]:
-        """Return the writer of a KG, by the method of the options."""
+        """Return the writer of a KG, over Bolt or by the importer, as the options say."""
         from kgqa.graph.neo4j_admin import ImportWriter
         from kgqa.graph.neo4j_write import Neo4jWriter
 

@@ -43,7 +43,7 @@ class Neo4jChanger:
         self._store = store
 
     def nodes(self, keys: IntArray) -> list[Node]:
-        """Return the nodes of ``keys``."""
+        """Return the nodes of ``keys``, which must all exist."""
         changed: list[Node] = []
         names = ("name", "properties")
         for start in range(0, len(keys), CHUNK):
@@ -54,10 +54,10 @@ class Neo4jChanger:
         return changed
 
     def properties(self, edges: Sequence[KeyedEdge]) -> list[str | None]:
-        """Return the properties of edges."""
+        """Return the properties of edges as JSON, None for an edge without any."""
         texts: list[str | None] = [None] * len(edges)
         for start in range(0, len(edges), CHUNK):
-            columns: dict[str, Any] = _columns(edges[start : start + CHUNK])
+            columns: dict[str, Any] = _edge_columns(edges[start : start + CHUNK])
             answer = self._store.ask("edge_properties", **columns)
             for row, text in zip(answer["rows"], answer["texts"], strict=True):
                 texts[start + row] = text
@@ -79,7 +79,7 @@ class Neo4jChanger:
         ]
 
     def apply(self, change: GraphChange) -> None:
-        """Make the change. Raises StoreUnavailableError, GraphError."""
+        """Apply the change in one transaction. Raises StoreUnavailableError, GraphError."""
         store = self._store
         connection = store.connection
         check_version(connection.server_version(), store.url)
@@ -92,6 +92,7 @@ class Neo4jChanger:
 
         @neo4j.unit_of_work(timeout=_TIMEOUT)
         def work(transaction: neo4j.ManagedTransaction) -> bool:
+            """Run the change in this transaction; return False if the KG has another version."""
             return _Transaction(transaction, store, change).run()
 
         with connection.translated(), connection.session() as session:
@@ -104,6 +105,8 @@ class Neo4jChanger:
 
 
 class _Transaction:
+    """The statements of one change, run in one transaction."""
+
     def __init__(
         self, transaction: neo4j.ManagedTransaction, store: Neo4jStore, change: GraphChange
     ) -> None:
@@ -112,7 +115,7 @@ class _Transaction:
         self._change = change
 
     def run(self) -> bool:
-        """Make the change; return False if it was made for another KG."""
+        """Apply the change; return False if the KG is not at the expected version."""
         change, store = self._change, self._store
         ours = {"label": store.label, "load": store.load, "labels": store.typed}
         meta = asdict(change.info) | ours
@@ -120,16 +123,16 @@ class _Transaction:
         claim = cypher.statement("change_kg")
         if not list(self._transaction.run(claim, versions, meta=meta)):
             return False
-        for part in _parts(_rows(fact_description(node) for node in change.old.values())):
-            self._on_nodes("remove_facts", rows=part)
-        for part in _parts(sorted(change.removed_edges)):
-            self._on_nodes("change_remove_edges", **_columns(part))
-        for part in _parts(list(change.removed_nodes)):
-            self._on_nodes("change_remove_nodes", keys=part)
+        for part in _chunks(_given(fact_description(node) for node in change.old.values())):
+            self._run_on_nodes("remove_facts", rows=part)
+        for part in _chunks(sorted(change.removed_edges)):
+            self._run_on_nodes("change_remove_edges", **_edge_columns(part))
+        for part in _chunks(list(change.removed_nodes)):
+            self._run_on_nodes("change_remove_nodes", keys=part)
         for name, known in (("write_nodes", False), ("change_nodes", True)):
             nodes = [node for node in change.nodes if (node["key"] in change.old) == known]
-            for part in _parts(nodes):
-                self._on_nodes(name, rows=[node_row(node) for node in part])
+            for part in _chunks(nodes):
+                self._run_on_nodes(name, rows=[node_row(node) for node in part])
         self._relations()
         self._edges()
         self._names()
@@ -137,7 +140,7 @@ class _Transaction:
         return True
 
     def _describe(self) -> None:
-        """Bring labels, properties and facts up to date; types stay a list where they were one."""
+        """Update nodes' labels and properties, and facts; types stay a list if stored as one."""
         change = self._change
         labels: dict[str, str] = {}
         if self._store.typed:
@@ -146,42 +149,45 @@ class _Transaction:
             types = {type_ for node in changed for type_ in node["types"] or ()}
             labels = label_names(types, {*RESERVED_LABELS, *taken["labels"], self._store.label})
         old = change.old
-        rows = _rows(node_description(node, labels, old.get(node["key"])) for node in change.nodes)
-        for part in _parts(rows):
-            self._on_nodes("describe_nodes", rows=part)
-        for part in _parts(_rows(fact_description(node) for node in change.nodes)):
-            self._on_nodes("write_facts", rows=part)
+        rows = _given(node_description(node, labels, old.get(node["key"])) for node in change.nodes)
+        for part in _chunks(rows):
+            self._run_on_nodes("describe_nodes", rows=part)
+        for part in _chunks(_given(fact_description(node) for node in change.nodes)):
+            self._run_on_nodes("write_facts", rows=part)
 
     def _relations(self) -> None:
+        """Write new and changed relations, and delete removed ones."""
         columns = ("key", "id", "name", "inverse")
         rows = [dict(zip(columns, row, strict=True)) for row in self._change.relations]
-        self._on_load("change_relations", rows=rows)
-        self._on_load("change_remove_relations", keys=list(self._change.removed_relations))
+        self._run_on_load("change_relations", rows=rows)
+        self._run_on_load("change_remove_relations", keys=list(self._change.removed_relations))
 
     def _edges(self) -> None:
+        """Write new edges, set properties of changed edges, and delete removed edges."""
         change = self._change
         ids = {row[0]: row[1] for row in change.relations}
         types = self._store.relations().ids
         there = change.known_edges
         for name, known in (("write_edges", False), ("change_properties", True)):
             edges = [edge for edge in change.edges if (edge in there) == known]
-            for part in _parts(edges):
-                columns = _columns(part)
+            for part in _chunks(edges):
+                columns = _edge_columns(part)
                 columns["properties"] = [change.edges[edge] for edge in part]
                 columns["natives"] = list(map(edge_properties, columns["properties"]))
                 if not known:
                     named = (ids.get(edge[1]) or types[edge[1]] for edge in part)
                     columns["types"] = [stored_type(id_, change.info.reified) for id_ in named]
-                self._on_nodes(name, **columns)
+                self._run_on_nodes(name, **columns)
 
     def _names(self) -> None:
+        """Update the index of normalised names: which entities' keys each name has."""
         added, removed = (
             {(indexed_name(norm), key) for norm, key in pairs} for pairs in self._change.names()
         )
         norms = sorted({norm for norm, _ in added | removed})
-        for part in _parts(norms):
+        for part in _chunks(norms):
             keys: dict[str, set[int]] = {norm: set() for norm in part}
-            for row in self._on_load("change_names_now", norms=part):
+            for row in self._run_on_load("change_names_now", norms=part):
                 keys[row["norm"]] = set(row["keys"])
             for norm, key in removed:
                 if norm in keys:
@@ -190,27 +196,32 @@ class _Transaction:
                 if norm in keys:
                     keys[norm].add(key)
             rows = [{"norm": norm, "keys": sorted(left)} for norm, left in keys.items() if left]
-            self._on_load("change_names", rows=rows)
+            self._run_on_load("change_names", rows=rows)
             gone = [norm for norm, left in keys.items() if not left]
-            self._on_load("change_remove_names", norms=gone)
+            self._run_on_load("change_remove_names", norms=gone)
 
-    def _on_nodes(self, name: str, **parameters: Any) -> None:
+    def _run_on_nodes(self, name: str, **parameters: Any) -> None:
+        """Run a named statement on the nodes of the KG's label."""
         statement = cypher.statement(name, self._store.label)
         self._transaction.run(statement, parameters).consume()
 
-    def _on_load(self, name: str, **parameters: Any) -> list[neo4j.Record]:
+    def _run_on_load(self, name: str, **parameters: Any) -> list[neo4j.Record]:
+        """Run a named statement on records of the KG's load; return its rows."""
         parameters["load"] = self._store.load
         return list(self._transaction.run(cypher.statement(name), parameters))
 
 
-def _rows(rows: Iterable[dict[str, Any] | None]) -> list[dict[str, Any]]:
+def _given(rows: Iterable[dict[str, Any] | None]) -> list[dict[str, Any]]:
+    """Return the rows that are not None."""
     return [row for row in rows if row is not None]
 
 
-def _parts(items: Sequence[Any]) -> Iterable[list[Any]]:
+def _chunks(items: Sequence[Any]) -> Iterable[list[Any]]:
+    """Split a sequence into lists of at most ``CHUNK`` items."""
     return (list(items[start : start + CHUNK]) for start in range(0, len(items), CHUNK))
 
 
-def _columns(edges: Sequence[KeyedEdge]) -> dict[str, list[Any]]:
+def _edge_columns(edges: Sequence[KeyedEdge]) -> dict[str, list[Any]]:
+    """Return edges as three columns: heads, relations and tails."""
     names = ("heads", "relations", "tails")
     return dict(zip(names, (list(column) for column in zip(*edges, strict=True)), strict=True))

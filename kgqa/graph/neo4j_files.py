@@ -65,12 +65,12 @@ _COLUMN = re.compile(r"\w+(?:[ -]\w+)*")  # names that a header can hold
 
 @dataclass(frozen=True, slots=True)
 class ImportFiles:
-    """The import files of one KG in ``folder``, as ``files.json`` there records them.
+    """The import files of one KG in ``folder``, and their manifest ``files.json``.
 
-    ``files``: names of each of nodes, names, relations and edges, the header's first. ``counts``:
-    rows of each. ``longest``: bytes that a row has at most. ``patches``: ``{key, aliases, types}``
-    of nodes, null if nothing is to be set; ``edge_patches``: ``{head, tail, rel, properties}`` of
-    edges, the last as JSON. ``load``: the load's id in names and relations.
+    ``files``: file names of nodes, names, relations and edges, the header's first. ``counts``: rows
+    of each. ``longest``: the greatest length of a row in bytes. ``patches``: ``{key, aliases,
+    types}`` of nodes, null if nothing is to be set; ``edge_patches``: ``{head, tail, rel,
+    properties}`` of edges, the last as JSON. ``load``: the load's id in names and relations.
     """
 
     folder: Path
@@ -88,12 +88,12 @@ class ImportFiles:
     schema: Literal[4] = 4  # of the manifest and of the files
 
     def paths(self, what: str) -> list[Path]:
-        """Return the files of nodes, names, relations or edges, the header's first."""
+        """Return the files of ``what`` (nodes, names, relations or edges), the header's first."""
         return [self.folder / name for name in self.files[what]]
 
     @property
     def database(self) -> str:
-        """The name of the database for these files, and for no others."""
+        """The name of the database to import into, unique to these files."""
         return f"{self.folder.name}-{self.load[:8]}"
 
     def save(self) -> None:
@@ -108,7 +108,7 @@ class ImportFiles:
 
 
 def finished_files(source: GraphSource, folder: Path) -> ImportFiles | None:
-    """Return the import files that an earlier run finished for just this KG; None without any."""
+    """Return the complete import files of just this KG from an earlier run, None without any."""
     try:
         record = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         import_files = ImportFiles(**{**record, "folder": folder})
@@ -125,7 +125,7 @@ def finished_files(source: GraphSource, folder: Path) -> ImportFiles | None:
 
 
 def write_import_files(source: GraphSource, folder: Path, progress: Progress) -> ImportFiles:
-    """Write the import files, or find finished ones. Raises IngestError, GraphError."""
+    """Write the import files, or reuse complete ones. Raises IngestError, GraphError."""
     import_files = finished_files(source, folder)
     if import_files is not None:
         progress.note(f"The import files in {folder} are finished already.")
@@ -144,6 +144,7 @@ def write_import_files(source: GraphSource, folder: Path, progress: Progress) ->
 
 
 def _write(source: GraphSource, folder: Path, progress: Progress) -> ImportFiles:
+    """Write all import files of a KG and their manifest."""
     info = source.info
     label = label_for(info.name)
     label = f"{label}_2" if label in RESERVED_LABELS else label
@@ -153,16 +154,17 @@ def _write(source: GraphSource, folder: Path, progress: Progress) -> ImportFiles
     patches: list[dict[str, Any]] = []
     edge_patches: list[dict[str, Any]] = []
     columns = _edge_columns(source)
-    written: dict[str, _Files] = {}
+    written: dict[str, _CsvFiles] = {}
 
     def put(what: str, total: int | None, batches: Iterable[list[Any]]) -> None:
+        """Write batches of columns to the CSV files of ``what``, with ``total`` for progress."""
         schema = _SCHEMAS[what]
         for name, kind in columns.items() if what == "edges" else ():
             called, type_ = _COLUMNS[kind]
             schema = schema.append(pa.field(f"{name}:{called}", type_))
         with (
             progress.task(f"Import files: {what}", total, what) as task,
-            _Files(folder, what, schema) as files,
+            _CsvFiles(folder, what, schema) as files,
         ):
             written[what] = files
             for batch in batches:
@@ -191,8 +193,11 @@ def _write(source: GraphSource, folder: Path, progress: Progress) -> ImportFiles
     )
 
 
-class _Files:
-    """A header, the rows of one line each, and perhaps those of several; ``longest``: at most."""
+class _CsvFiles:
+    """CSV files of one table: a header, rows of one line, and rows with line breaks.
+
+    ``longest``: the greatest length of a row in bytes.
+    """
 
     def __init__(self, folder: Path, what: str, schema: pa.Schema) -> None:
         self.rows = self.longest = 0
@@ -208,9 +213,11 @@ class _Files:
         self._writer(self._parts[0])
 
     def paths(self) -> list[Path]:
+        """Return the files that were written, the header's first."""
         return [self._folder / name for name in self.names]
 
     def write(self, batch: pa.RecordBatch) -> None:
+        """Write rows; those with line breaks go to a file of their own."""
         if not len(batch):
             return
         self.rows += len(batch)
@@ -225,6 +232,7 @@ class _Files:
                 self._writer(name).write_batch(batch.filter(pa.array(chosen)))
 
     def _writer(self, name: str) -> csv.CSVWriter:
+        """Return the CSV writer of a file, which is created at the first call."""
         if name not in self._writers:
             self.names.append(name)
             file = self._open.enter_context(pa.OSFile(str(self._folder / name), "wb"))
@@ -243,6 +251,7 @@ class _Files:
 def _node_rows(
     batches: Iterable[pa.RecordBatch], label: str, patches: list[dict[str, Any]]
 ) -> Iterator[list[pa.Array]]:
+    """Yield columns of node rows for the importer; add to ``patches`` what CSV cannot hold."""
     labels = (ARRAY_DELIMITER.join(["Entity", label, *KIND_LABELS[kind]]) for kind in Kind)
     shown = pa.array(labels, _TEXT)
     start = 0
@@ -257,7 +266,7 @@ def _node_rows(
 
 
 def _array_column(lists: pa.ListArray) -> tuple[pa.Array, pa.Array]:
-    """Return the lists as delimited text, null where empty, and whether the text says the list."""
+    """Join lists into delimited text (null if empty); also return whether that is lossless."""
     elements = pc.list_flatten(lists)
     if elements.null_count:
         raise GraphError(
@@ -276,6 +285,7 @@ def _array_column(lists: pa.ListArray) -> tuple[pa.Array, pa.Array]:
 def _patches(
     part: pa.RecordBatch, keys: pa.Array, held: dict[str, pa.Array]
 ) -> Iterator[dict[str, Any]]:
+    """Yield a patch for each node whose aliases or types the CSV cannot hold."""
     rows = np.flatnonzero(
         ~np.logical_and(*(column.to_numpy(zero_copy_only=False) for column in held.values()))
     )
@@ -287,6 +297,7 @@ def _patches(
 
 
 def _name_rows(batches: Iterable[pa.RecordBatch], load: str) -> Iterator[list[pa.Array]]:
+    """Yield columns of the rows of normalised names for the importer."""
     for part in batches:
         lists = part.column("keys")
         texts = pa.ListArray.from_arrays(lists.offsets, lists.values.cast(_TEXT))
@@ -296,6 +307,7 @@ def _name_rows(batches: Iterable[pa.RecordBatch], load: str) -> Iterator[list[pa
 
 
 def _relation_rows(relations: pa.Table, load: str) -> Iterator[list[pa.Array]]:
+    """Yield columns of the rows of relations for the importer."""
     keys = pa.array(np.arange(len(relations)))
     loads, labels = (pa.repeat(pa.scalar(text), len(keys)) for text in (load, "KGRelation"))
     named = [relations.column(name).combine_chunks() for name in ("id", "name", "inverse")]
@@ -305,6 +317,7 @@ def _relation_rows(relations: pa.Table, load: str) -> Iterator[list[pa.Array]]:
 def _edge_rows(
     source: GraphSource, columns: dict[str, type], patches: list[dict[str, Any]]
 ) -> Iterator[list[pa.Array]]:
+    """Yield columns of edge rows for the importer; add to ``patches`` what CSV cannot hold."""
     reified = source.info.reified
     ids = [stored_type(id_, reified) for id_ in source.relations.column("id").to_pylist()]
     types = pa.array(ids, _TEXT)
@@ -336,7 +349,7 @@ def _edge_columns(source: GraphSource) -> dict[str, type]:
 
 
 def _columns_of(natives: Iterable[dict[str, Any]]) -> dict[str, type]:
-    """Return the properties that get a column, with the type that most of their values have."""
+    """Return the properties that get a column, each with its most frequent type."""
     counts = Counter((name, type(value)) for plan in natives for name, value in plan.items())
     columns: dict[str, type] = {}
     for (name, kind), _ in counts.most_common():

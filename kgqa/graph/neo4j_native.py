@@ -32,7 +32,7 @@ _WHOLE = range(-(1 << 63), 1 << 63)
 
 
 def label_names(types: Iterable[str], taken: Set[str]) -> dict[str, str]:
-    """Return a label for each type, none if they are too many; ``taken`` labels are avoided."""
+    """Return a label for each type, unequal to ``taken``; none if there are too many types."""
     names = sorted({type_ for type_ in types if type_ and "\0" not in type_})
     if len(names) > MAX_LABELS:
         return {}
@@ -42,7 +42,7 @@ def label_names(types: Iterable[str], taken: Set[str]) -> dict[str, str]:
 def node_description(
     node: Mapping[str, Any], labels: Mapping[str, str], old: Mapping[str, Any] | None = None
 ) -> dict[str, Any] | None:
-    """Return a row of ``describe_nodes``; None if there is nothing to write. ``old``: as it was."""
+    """Return a ``describe_nodes`` row of a node; None if nothing changes. ``old``: its old row."""
     now = _properties(node["properties"], _OF_NODES)
     before = _properties(old["properties"], _OF_NODES) if old else {}
     kept = [labels[type_] for type_ in node["types"] or () if type_ in labels]
@@ -57,7 +57,7 @@ def node_description(
 
 
 def fact_description(node: Node) -> dict[str, Any] | None:
-    """Return a row of ``write_facts`` for a node that stands for a fact; None for another."""
+    """Return a ``write_facts`` row if the node stands for a fact, else None."""
     fact = read_fact_id(node["id"]) if node["kind"] == Kind.MEDIATOR else None
     if fact is None:
         return None
@@ -67,21 +67,21 @@ def fact_description(node: Node) -> dict[str, Any] | None:
 
 
 def edge_properties(text: str | None) -> dict[str, Any]:
-    """Return an edge's properties as a relationship has them, given their JSON."""
+    """Parse an edge's properties from JSON into values of a Neo4j relationship."""
     return _properties(text, _OF_FACTS)
 
 
 def stored_type(relation: str, reified: Container[str]) -> str:
-    """Return the type of the relationships that walks read.
+    """Return the relationship type under which edges of a relation are stored.
 
-    To and from a fact's mediator it is another one than the fact's own, so that a count of a type
-    is one of facts.
+    Edges of a fact's mediator get another type than the fact itself, so that counting relationships
+    of a type counts facts.
     """
     return f"{relation} (fact)" if relation in reified else relation
 
 
 def plain(value: Any) -> Any:
-    """Return a property as JSON has it: dates and times as ISO 8601, points as WKT, no bytes."""
+    """Convert a Neo4j value to JSON: ISO 8601 dates and times, WKT points, no bytes."""
     if isinstance(value, list):
         return [part for member in value if (part := plain(member)) is not None]
     if isinstance(value, float):
@@ -99,7 +99,7 @@ def plain(value: Any) -> Any:
 
 
 def _of_far_year(sent: Any) -> str | None:
-    """Return a date or a date-time of a year that Python has none of, from what the server sent."""
+    """Return the ISO 8601 text of a date outside Python's years, None if it is not one."""
     tag, fields = getattr(sent, "tag", None), getattr(sent, "fields", ())
     match tag, fields:
         case b"D", [int(days)]:
@@ -116,7 +116,7 @@ def _of_far_year(sent: Any) -> str | None:
 
 
 def as_json(value: Any) -> Any:
-    """Return a value of a row as JSON has it; of a node or a relationship its element id."""
+    """Convert a value of a row to JSON; a node or a relationship becomes its element id."""
     if isinstance(value, graph.Entity):
         return value.element_id
     if isinstance(value, graph.Path):
@@ -129,6 +129,7 @@ def as_json(value: Any) -> Any:
 
 
 def _properties(text: str | None, ours: Set[str]) -> dict[str, Any]:
+    """Parse JSON properties into Neo4j values; names of ``ours`` get an underscore."""
     given = orjson.loads(text) if text else {}
     properties = {}
     for name, value in given.items():
@@ -139,6 +140,7 @@ def _properties(text: str | None, ours: Set[str]) -> dict[str, Any]:
 
 
 def _native(value: Any) -> Any:
+    """Convert a JSON value to one that a Neo4j property can hold, None if it is empty."""
     if isinstance(value, dict):
         return orjson.dumps(value).decode()
     parts = [_scalar(part) for part in members(value)]
@@ -150,6 +152,7 @@ def _native(value: Any) -> Any:
 
 
 def _scalar(value: Value) -> Any:
+    """Convert a scalar to a Neo4j value: dates and date-times to temporal types."""
     kind = value_type(value)
     try:
         if kind == "date":

@@ -40,6 +40,7 @@ class Neo4jStore(StoredPropertyGraph):
         connection.acquire()
 
     def _read(self, kg: str) -> None:
+        """Read the KG's meta record. Raises KGNotFoundError."""
         meta = self.connection.meta(kg)
         if meta is None:
             there = ", ".join(info.name for info in self.connection.list_kgs())
@@ -54,7 +55,7 @@ class Neo4jStore(StoredPropertyGraph):
         self._relations: Relations | None = None
 
     def refresh(self) -> None:
-        """Read the present KG, if it was changed or loaded again."""
+        """Read the meta record again if the KG was changed or reloaded."""
         if not self._closed:
             load, version, relations = self.load, self.info.version, self._relations
             self._read(self.info.name)
@@ -84,7 +85,7 @@ class Neo4jStore(StoredPropertyGraph):
             answer = self.ask("entities", keys=chunk.tolist())
             if len(answer["keys"]) != len(chunk):
                 missing = np.setdiff1d(chunk, keys_array(answer["keys"]))
-                raise self._no_key(int(missing[0]))
+                raise self._unknown_key(int(missing[0]))
             for row in np.argsort(keys_array(answer["keys"])).tolist():
                 ids.append(answer["ids"][row])
                 names.append(answer["names"][row])
@@ -97,10 +98,10 @@ class Neo4jStore(StoredPropertyGraph):
         )
 
     def details(self, key: int) -> EntityDetails:
-        """Return all that is known of one entity. Raises EntityNotFoundError."""
+        """Return everything stored about one entity. Raises EntityNotFoundError."""
         rows = self.ask("nodes", keys=[int(key)])["found"]
         if not rows:
-            raise self._no_key(key)
+            raise self._unknown_key(key)
         node = rows[0]
         return EntityDetails(
             id=node["id"],
@@ -123,7 +124,7 @@ class Neo4jStore(StoredPropertyGraph):
         return keys_array(self.ask("instances", type=type_)["keys"])
 
     def relations(self) -> Relations:
-        """Return all relations; read once and kept."""
+        """Return all relations; cached after the first read."""
         if self._relations is None:
             answer = self.ask("relations", with_label=False)
             if len(answer["keys"]) != self.info.relations:
@@ -183,7 +184,7 @@ class Neo4jStore(StoredPropertyGraph):
         return row[order], key[order]
 
     def suggest(self, text: str, limit: int = 5, *, prefix: bool = False) -> IntArray:
-        """Return keys of entities whose name or alias is like ``text``, best first."""
+        """Return keys of entities whose name or alias resembles ``text``, best first."""
         query = text_query(text, prefix=prefix)
         if not query or limit < 1:
             return keys_array([])
@@ -197,12 +198,12 @@ class Neo4jStore(StoredPropertyGraph):
         return keys_array(self.ask("topic_keys", after=int(after), limit=int(limit))["keys"])
 
     def drawing(self, edges: Sequence[tuple[str, str, str]]) -> str:
-        """Return the Cypher that draws edges: head id, relation, tail id, in stored direction."""
+        """Return Cypher that draws edges: (head id, relation, tail id), in stored direction."""
         rows = [[cypher.literal(part) for part in edge] for edge in edges]
         return cypher.inlined("draw_edges", {"edges": list_literal(rows)}, self.label)
 
     def close(self) -> None:
-        """Give back what the store holds open. Calling it again does nothing."""
+        """Release the connection. Closing twice does nothing."""
         if not self._closed:
             self._closed = True
             self.connection.release()
@@ -214,7 +215,7 @@ class Neo4jStore(StoredPropertyGraph):
         self.close()
 
     def ask(self, name: str, with_label: bool = True, **parameters: Any) -> neo4j.Record:
-        """Return the rows of a statement that reads this version; for the store's own parts."""
+        """Run a named statement on this version of the KG; return its record."""
         self._check_open()
         statement = cypher.statement(name, label=self.label if with_label else None)
         reading = {"load": self.load, "version": self.info.version}
@@ -242,27 +243,30 @@ class Neo4jStore(StoredPropertyGraph):
         return [as_json(dict(row)) for row in rows]
 
     def _check_open(self) -> None:
+        """Raise GraphError if the store is closed."""
         if self._closed:
             raise GraphError(f"The store of {self.info.name} in {self.url} is closed.")
 
     def _changed(self) -> GraphError:
+        """Return the error of a KG that was changed while it was in use."""
         return GraphError(
             f"The KG {self.info.name} in {self.url} was changed while it was in use.",
             "Run the command again.",
         )
 
-    def _no_key(self, key: int) -> EntityNotFoundError:
+    def _unknown_key(self, key: int) -> EntityNotFoundError:
+        """Return the error of a key that no entity has."""
         return EntityNotFoundError(f"The KG {self.info.name} has no entity with key {key}.")
 
 
 def list_literal(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows of literals as a list of lists in Cypher, a row a line."""
+    """Format rows of literals as a Cypher list of lists, one row a line."""
     listed = ",\n  ".join(f"[{', '.join(row)}]" for row in rows)
     return f"[\n  {listed}\n]" if listed else "[]"
 
 
 def text_query(text: str, *, prefix: bool = False) -> str:
-    """Return the query of a full-text index for names like ``text``; empty if it has no word.
+    """Return a full-text query for names like ``text``, "" if it has no word.
 
     ``prefix``: for names with a word that begins with each word of ``text``.
     """

@@ -56,7 +56,7 @@ _MAX_LISTED_DOMAINS = 8
 
 
 def label_for(kg: str) -> str:
-    """Return the label that a KG's nodes have if no other KG has it.
+    """Return the label of a KG's nodes, unless another KG has it.
 
     >>> label_for("freebase"), label_for("fb15k-237")
     ('Freebase', 'Fb15k-237')
@@ -65,21 +65,21 @@ def label_for(kg: str) -> str:
 
 
 def indexed_name(name: str) -> str:
-    """Return the form of a normalised name that the index holds: itself, or its hash if long."""
+    """Return a normalised name, or its hash if it is too long for the index."""
     data = name.encode("utf-8")
     # No normalised name holds a colon, so a hash is never taken for one.
     return name if len(data) <= NAME_BYTES else "sha256:" + hashlib.sha256(data).hexdigest()
 
 
 def node_row(node: dict[str, Any]) -> dict[str, Any]:
-    """Return a node, of ``ENTITY_SCHEMA`` and its key, as Neo4j holds it, with its labels."""
+    """Convert a node (``ENTITY_SCHEMA`` and its key) to Neo4j's properties and labels."""
     # an empty list says no more than none; the importer cannot hold one
     lists = {name: node[name] or None for name in ("aliases", "types")}
     return {**node, **lists, "labels": KIND_LABELS[node["kind"]]}
 
 
 def grouped_names(source: GraphSource) -> Iterator[pa.RecordBatch]:
-    """Yield ``GROUPED_SCHEMA``: each name (hashed if too long) once, with its keys ascending."""
+    """Yield ``GROUPED_SCHEMA``: each name (hashed if too long) once, with its sorted keys."""
     left = NAME_SCHEMA.empty_table()
     for batch in source.name_batches():
         new_rows = pa.Table.from_batches([batch]).select(NAME_SCHEMA.names).cast(NAME_SCHEMA)
@@ -100,6 +100,7 @@ def grouped_names(source: GraphSource) -> Iterator[pa.RecordBatch]:
 
 
 def _grouped(rows: pa.Table, starts: np.ndarray) -> pa.RecordBatch:
+    """Build one batch of names with their lists of keys, from rows sorted by name."""
     norms = rows.column("norm").combine_chunks().take(pa.array(starts[:-1]))
     long = pc.greater(pc.binary_length(norms), NAME_BYTES)
     if pc.any(long).as_py():
@@ -111,7 +112,7 @@ def _grouped(rows: pa.Table, starts: np.ndarray) -> pa.RecordBatch:
 
 
 def check_version(version: tuple[int, int], url: str) -> None:
-    """Raise GraphError if the server is too old to be written to."""
+    """Raise GraphError if the server's version is too old for writing."""
     if version < MIN_VERSION:
         raise GraphError(
             f"Neo4j at {url} is version {version[0]}.{version[1]}.",
@@ -120,7 +121,7 @@ def check_version(version: tuple[int, int], url: str) -> None:
 
 
 def check_relations(source: GraphSource, others: int, url: str) -> None:
-    """Raise GraphError if one database cannot hold the relations beside ``others`` types."""
+    """Raise GraphError if the KG's relations and ``others`` exceed a database's types."""
     ids = source.relations.column("id")
     check_types(source.info.name, ids.to_pylist(), others, url)
     for chunk in ids.chunks:
@@ -128,7 +129,7 @@ def check_relations(source: GraphSource, others: int, url: str) -> None:
 
 
 def check_types(kg: str, ids: Sequence[str], others: int, url: str) -> None:
-    """Raise GraphError if one database cannot hold so many types beside ``others``."""
+    """Raise GraphError if relation ``ids`` and ``others`` exceed a database's types."""
     if len(ids) + others > MAX_TYPES:
         beside = f" and {url} {others:,} other relationship types" if others else ""
         raise GraphError(
@@ -139,19 +140,20 @@ def check_types(kg: str, ids: Sequence[str], others: int, url: str) -> None:
 
 
 def check_entities(source: GraphSource) -> None:
-    """Raise GraphError if an entity's id cannot be held by an index."""
+    """Raise GraphError if an entity's id is too long for an index."""
     for batch in source.node_batches():
         check_ids("entity", batch.column("id"))
 
 
 def _domains(relations: Sequence[str]) -> str:
+    """Count relations by domain, the part before the first dot; return the largest as text."""
     counts = Counter(relation.partition(".")[0] for relation in relations)
     most = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_MAX_LISTED_DOMAINS]
     return ", ".join(f"{name[:60]} ({count:,})" for name, count in most)
 
 
 def check_ids(what: str, ids: pa.Array) -> None:
-    """Raise GraphError if one of some ids cannot be held by an index."""
+    """Raise GraphError if one of the ids is too long for an index. ``what``: their noun."""
     length = pc.binary_length(ids)
     wrong = pc.or_(pc.equal(length, 0), pc.greater(length, MAX_ID_BYTES))
     wrong = pc.or_(wrong, pc.match_substring(ids, "\0"))
@@ -173,14 +175,14 @@ INDEX_TIMEOUT = 24 * 3600  # seconds that building indexes may take
 
 
 class Neo4jWriter:
-    """Writes whole KGs into one database. A ``GraphWriter``."""
+    """Writes whole KGs into one database over Bolt. A ``GraphWriter``."""
 
     def __init__(self, connection: Neo4jConnection) -> None:
         self.url = connection.url
         self._connection = connection
 
     def write(self, source: GraphSource, progress: Progress) -> None:
-        """Write the KG, unless that content is there; until the last step the older one serves.
+        """Write the KG, unless it exists with that content; until then the old one is served.
 
         A later load of the same name overtakes this one. Raises StoreUnavailableError; GraphError
         if overtaken, the server is too old, or it cannot hold the relations, an id or a name.
@@ -192,6 +194,7 @@ class Neo4jWriter:
             self._connection.release()
 
     def _write(self, source: GraphSource, progress: Progress) -> None:
+        """Write nodes, edges, names and relations under a new label, and publish it."""
         self._check(source)
         info = source.info
         kg = info.name
@@ -222,7 +225,7 @@ class Neo4jWriter:
         self._clean(progress)
 
     def drop(self, kg: str, progress: Progress) -> bool:
-        """Delete a KG and what a stopped load of it left. Return whether there was one."""
+        """Delete a KG and remains of its stopped loads. Return whether it existed."""
         self.run("load_abandon", kg=kg)
         there = self._connection.meta(kg) is not None
         self.run("retire_kg", kg=kg)
@@ -232,6 +235,7 @@ class Neo4jWriter:
     # -- before anything is written ----------------------------------------------------------
 
     def _check(self, source: GraphSource) -> None:
+        """Raise GraphError if the server or the database cannot hold the KG."""
         check_version(self._connection.server_version(), self.url)
         relations = source.relations.column("id").to_pylist()
         others = self.run("count_types", relations=relations)[0]["count"]
@@ -239,12 +243,12 @@ class Neo4jWriter:
         check_entities(source)
 
     def prepare(self) -> None:
-        """Make the constraints that all KGs of the database share."""
+        """Create the constraints that all KGs of the database share."""
         for name in ("meta", "loading", "loading_label", "name", "relation"):
             self.run(f"constraint_{name}")
 
     def same_content(self, source: GraphSource) -> bool:
-        """Return whether the KG exists with this content; if so, its record is updated."""
+        """Return whether the KG exists with this content, and update its record if so."""
         info = source.info
         meta = self._connection.meta(info.name)
         if meta is None or meta.get("version") != info.version:
@@ -257,7 +261,7 @@ class Neo4jWriter:
         return bool(self.run("update_meta", load=meta["load"], meta=fresh))
 
     def free_label(self, kg: str) -> str:
-        """Return a label that no KG and no node of the database has."""
+        """Return a label that no KG and no node of the database uses."""
         taken = self.taken_labels()
         number, label = 1, label_for(kg)
         while label in taken or self.run("count_nodes", of=label)[0]["count"]:
@@ -266,7 +270,7 @@ class Neo4jWriter:
         return label
 
     def begin(self, kg: str, label: str, load: str) -> None:
-        """Record that a load writes under ``label``; its ids and keys are unique from now on."""
+        """Record a load under ``label``, and create unique constraints on its ids and keys."""
         self.run("load_begin", kg=kg, label=label, load=load)
         for name in ("constraint_id", "constraint_key"):
             self.run(name, of=label)
@@ -274,7 +278,7 @@ class Neo4jWriter:
     # -- after everything is written ---------------------------------------------------------
 
     def finish(self, source: GraphSource, label: str, load: str) -> bool:
-        """Index, count and publish; False if another load overtook it. Raises GraphError."""
+        """Index, count and publish a load; return False if another load overtook it."""
         self.run("index_text", of=label)
         self.run("await_indexes", seconds=INDEX_TIMEOUT)
         nodes, edges = self._counts(label)
@@ -290,17 +294,17 @@ class Neo4jWriter:
         return bool(self.run("load_publish", load=load, meta=meta))
 
     def taken_labels(self) -> set[str]:
-        """Return the labels that no type may have: ours, and those of the KGs."""
+        """Return the labels that no type may use: reserved ones, and those of the KGs."""
         return {*RESERVED_LABELS, *self.run("labels_taken")[0]["labels"]}
 
     def _describe(self, source: GraphSource, label: str) -> bool:
-        """Write types as labels, properties, and facts; return whether types are labels."""
+        """Write types as labels, properties, and facts; return whether types became labels."""
         types: set[str] = set()
         for batch in source.node_batches():
             types.update(pc.unique(pc.list_flatten(batch.column("types"))).to_pylist())
         labels = label_names(types, self.taken_labels() | {label})
         key = 0
-        for part in _pieces(source.node_batches(), NODE_BATCH):
+        for part in _slices(source.node_batches(), NODE_BATCH):
             some = part.column("properties").is_valid()
             if labels:
                 typed = pc.greater(pc.fill_null(pc.list_value_length(part.column("types")), 0), 0)
@@ -315,10 +319,12 @@ class Neo4jWriter:
         return bool(labels) or not types
 
     def _counts(self, label: str) -> tuple[int, int]:
+        """Count the nodes and the edges under a label."""
         nodes, edges = (self.run(f"count_{w}", of=label)[0]["count"] for w in ("nodes", "edges"))
         return nodes, edges
 
     def _clean(self, progress: Progress) -> None:
+        """Delete replaced content, and remains of stopped loads."""
         for old in self.run("dropping"):
             with progress.task(f"Deleting replaced content ({old['label']})"):
                 self.run("drop_text", of=old["label"])
@@ -329,6 +335,7 @@ class Neo4jWriter:
                     self.run(name, load=old["load"])
 
     def _delete_edges(self, label: str) -> None:
+        """Delete all edges under a label in batches."""
         # A transaction is held in the server's memory, and a few nodes may have any number of
         # edges, so that nodes cannot be deleted with theirs.
         count = self.run("count_keys", of=label)[0]["count"]
@@ -338,12 +345,14 @@ class Neo4jWriter:
                 pass
 
     def run(self, name: str, of: str | None = None, **parameters: Any) -> list[neo4j.Record]:
-        """Run one statement in a transaction of its own (deleting in batches needs that)."""
+        """Run a named statement in an auto-commit transaction, as deletion in batches requires."""
         with self._connection.translated(), self._connection.session() as session:
             return list(session.run(cypher.statement(name, of), parameters))
 
 
 class _Load:
+    """One load in progress: writes batches, each in a transaction that claims the load."""
+
     def __init__(
         self, connection: Neo4jConnection, kg: str, label: str, reified: Sequence[str] = ()
     ) -> None:
@@ -355,8 +364,9 @@ class _Load:
         self._batch = 0
 
     def nodes(self, batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
+        """Write nodes in batches; yield the number of rows of each."""
         start = 0
-        for part in _pieces(batches, NODE_BATCH):
+        for part in _slices(batches, NODE_BATCH):
             rows = part.to_pylist()
             numbered = [node_row({**row, "key": key}) for key, row in enumerate(rows, start)]
             self._write("write_nodes", self.label, rows=numbered)
@@ -364,9 +374,10 @@ class _Load:
             yield len(rows)
 
     def edges(self, batches: Iterable[pa.RecordBatch], relations: pa.Table) -> Iterator[int]:
+        """Write edges in batches; yield the number of rows of each."""
         ids = relations.column("id").to_pylist()
         types = np.asarray([stored_type(id_, self._reified) for id_ in ids], dtype=object)
-        for part in _pieces(batches, EDGE_BATCH):
+        for part in _slices(batches, EDGE_BATCH):
             keys: IntArray = part.column("relation").to_numpy()
             self._write(
                 "write_edges",
@@ -381,17 +392,19 @@ class _Load:
             yield part.num_rows
 
     def names(self, batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
-        for part in _pieces(batches, NODE_BATCH):
+        """Write normalised names in batches; yield the number of rows of each."""
+        for part in _slices(batches, NODE_BATCH):
             self._write("write_names", load=self.id, rows=part.to_pylist())
             yield part.num_rows
 
     def relations(self, table: pa.Table) -> None:
+        """Write the relations in batches."""
         rows = [{"key": key} | row for key, row in enumerate(table.to_pylist())]
         for start in range(0, len(rows), NODE_BATCH):
             self._write("write_relations", load=self.id, rows=rows[start : start + NODE_BATCH])
 
     def overtaken(self) -> GraphError:
-        """Return the error of a load that another one of the same name took the place of."""
+        """Return the error of a load that a later load of the same name replaced."""
         return GraphError(
             f"Another load of {self._kg} into {self._connection.url} began and took the place of "
             "this one.",
@@ -399,6 +412,7 @@ class _Load:
         )
 
     def _write(self, name: str, label: str | None = None, **parameters: Any) -> None:
+        """Run a writing statement once, even after a retry. Raises GraphError if overtaken."""
         from neo4j import unit_of_work
 
         self._batch += 1
@@ -406,6 +420,7 @@ class _Load:
 
         @unit_of_work(timeout=BATCH_TIMEOUT)
         def work(transaction: neo4j.ManagedTransaction) -> bool:
+            """Claim the load and write the batch if it is new; return False if overtaken."""
             claim = transaction.run(
                 cypher.statement("load_claim"), load=self.id, batch=self._batch
             ).single()
@@ -421,7 +436,8 @@ class _Load:
                 raise self.overtaken()
 
 
-def _pieces(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+def _slices(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """Split batches into slices of at most ``rows`` rows."""
     for batch in batches:
         for start in range(0, len(batch), rows):
             yield batch.slice(start, rows)

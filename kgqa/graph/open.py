@@ -59,13 +59,14 @@ def store_entry(url: str | Path) -> Entry:
 
 
 def store_backend(url: str | Path, **options: Any) -> StoreBackend:
-    """Return the KGs at a URL; nothing is opened yet. Raises UsageError."""
+    """Return the backend of the KGs at a URL, without connecting. Raises UsageError."""
     entry = store_entry(url)
     backend: StoreBackend = entry.load()(str(url).strip(), _options_of(entry, options))
     return backend
 
 
 def _options_of(entry: Entry, given: dict[str, Any]) -> Any:
+    """Build a store's options from ``given``; options of other stores are ignored."""
     fields = set(entry.options_model().model_fields)
     if given.keys() - fields:
         known = fields.union(*(store.options_model().model_fields for store in STORES.table))
@@ -82,20 +83,22 @@ def list_kgs(
     faults: list[KgqaError] | None = None,
     **options: Any,
 ) -> list[KGInfo]:
-    """Return the KGs at ``url`` and those attached in ``home``, by name.
+    """List the KGs at ``url`` and those attached in ``home``, by name.
 
-    ``faults`` gets the errors of damaged stores, and of an unreadable server beside attached KGs.
-    Raises StoreUnavailableError otherwise.
+    ``faults`` collects the errors of damaged stores, and of an unreachable server beside attached
+    KGs; without it, StoreUnavailableError is raised.
     """
     backend = store_backend(url, **options)
-    return _list(backend, _home(home, backend), faults)
+    return _list(backend, _home_path(home, backend), faults)
 
 
-def _home(home: str | Path | None, backend: StoreBackend) -> Path | None:
+def _home_path(home: str | Path | None, backend: StoreBackend) -> Path | None:
+    """Return the home folder: the given one, or the backend's."""
     return Path(home) if home else backend.home
 
 
 def _list(backend: StoreBackend, home: Path | None, faults: list[KgqaError] | None) -> list[KGInfo]:
+    """List a backend's KGs and the attached ones; an attached one hides another of its name."""
     attached = attached_kgs(home, faults) if home is not None else []
     try:
         kgs = backend.list_kgs(faults)
@@ -117,7 +120,7 @@ def open_store(
     The caller closes it. Raises UsageError, KGNotFoundError, StoreUnavailableError, GraphError.
     """
     backend = store_backend(url, **options)
-    folder = _home(home, backend)
+    folder = _home_path(home, backend)
     if folder is not None:
         attached = _attached_name(backend, folder, kg)
         if attached is not None:
@@ -129,6 +132,7 @@ def open_store(
 
 
 def _attached_name(backend: StoreBackend, home: Path, kg: str | None) -> str | None:
+    """Return the name of the attached KG that ``kg`` (None: the only one) means, None if none."""
     if kg is not None:
         return kg if is_kg_name(kg) and is_attached(home, kg) else None
     if backend.holds_one or not attached_kgs(home):
@@ -142,6 +146,7 @@ def _attached_name(backend: StoreBackend, home: Path, kg: str | None) -> str | N
 
 
 def _open_attached(folder: Path, backend: StoreBackend, options: dict[str, Any]) -> GraphStore:
+    """Open the attached KG in ``folder``: a SPARQL endpoint or a Neo4j database."""
     record = read_attachment(folder)
     if record.is_endpoint:
         from kgqa.graph.sparql_backend import SparqlStores
@@ -169,7 +174,7 @@ def _open_attached(folder: Path, backend: StoreBackend, options: dict[str, Any])
 
 
 def is_endpoint(store: object) -> TypeGuard[SparqlStore]:
-    """Return whether a store is a SPARQL endpoint, without importing what reads one."""
+    """Return whether a store is a SPARQL endpoint, without importing its module."""
     record = getattr(store, "record", None)
     return isinstance(record, Attachment) and record.is_endpoint
 
@@ -178,12 +183,12 @@ def is_endpoint(store: object) -> TypeGuard[SparqlStore]:
 def open_writer(
     url: str | Path, kg: str, *, home: str | Path | None = None, **options: Any
 ) -> Iterator[GraphWriter]:
-    """Give, for a ``with``, what writes the KG named ``kg`` at ``url``. Raises UsageError."""
+    """Open the writer of the KG named ``kg`` at ``url``, as a context. Raises UsageError."""
     check_kg_name(kg)
     backend = store_backend(url, **options)
-    folder = _home(home, backend)
+    folder = _home_path(home, backend)
     if folder is not None and is_attached(folder, kg):
-        raise _attached(
+        raise _attached_error(
             kg, f"Choose another name with `kg`, or delete {folder / kg / RECORD_NAME}."
         )
     with backend.writer(kg) as writer:
@@ -193,20 +198,21 @@ def open_writer(
 def open_changer(
     url: str | Path, store: GraphStore, *, home: str | Path | None = None, **options: Any
 ) -> GraphChanger:
-    """Return what changes the KG in ``store``, which was opened at ``url``.
+    """Return the changer of the KG in ``store``, which was opened at ``url``.
 
     Raises UsageError if the KG is attached, or the store can only load a whole KG.
     """
     backend = store_backend(url, **options)
-    folder, kg = _home(home, backend), store.info.name
+    folder, kg = _home_path(home, backend), store.info.name
     if folder is not None and is_attached(folder, kg):
-        raise _attached(
+        raise _attached_error(
             kg, "Change the database itself: what it holds is read when a question is asked."
         )
     return backend.changer(store)
 
 
-def _attached(kg: str, hint: str) -> UsageError:
+def _attached_error(kg: str, hint: str) -> UsageError:
+    """Return the error of a write to an attached KG."""
     return UsageError(
         f"{kg} is attached: it stands for a database that kgqa does not write to.", hint
     )

@@ -71,7 +71,7 @@ _SURVEY_BY = (
 
 
 class StoredPropertyGraph(PropertyGraph, ABC):
-    """A ``PropertyGraph`` over what a store gives: neighbours, entities, and nodes described."""
+    """A ``PropertyGraph`` computed from a store's neighbours, entities and node rows."""
 
     info: KGInfo
     kept_in: Path | None = None  # where what is computed from it lies
@@ -79,11 +79,11 @@ class StoredPropertyGraph(PropertyGraph, ABC):
 
     @property
     def kept(self) -> Kept:
-        """What was computed from this version of it."""
+        """The cache of what was computed from this version of the KG."""
         return Kept(self.kept_in, self.info.version)
 
     def prepare(self) -> None:
-        """Make what reading all of it is quicker with."""
+        """Build what makes a scan of the whole KG faster; by default nothing."""
 
     @abstractmethod
     def described(self, keys: IntArray) -> Iterable[Described]:
@@ -94,7 +94,7 @@ class StoredPropertyGraph(PropertyGraph, ABC):
         """See :class:`kgqa.graph.store.GraphStore`, as of the two below."""
 
     def edges_of(self, keys: IntArray, relations: IntArray, *, inverse: bool) -> Adjacency:
-        """Return the edges of ``relations`` alone that ``keys``, ascending, have one way."""
+        """Return the edges of ``relations`` alone of ascending ``keys``, in one direction."""
         near = self.neighbours(keys, "in" if inverse else "out")
         return near.take(np.isin(near.step, relations * 2 + int(inverse)))
 
@@ -107,15 +107,15 @@ class StoredPropertyGraph(PropertyGraph, ABC):
         """Return all relations."""
 
     def schema(self) -> GraphSchema:
-        """Return the schema; read once for each version and kept."""
-        return self._surveyed().schema
+        """Return the schema; cached for each version."""
+        return self._current_survey().schema
 
     def property_values(self, keys: IntArray, name: str) -> tuple[IntArray, list[Value]]:
         """Return (row, value) of the property ``name`` of entities or fact nodes, by row.
 
         Each member of a list is a row of its own, in the list's order.
         """
-        survey = self._surveyed()
+        survey = self._current_survey()
         keys = keys_array(keys)
         rows: list[int] = []
         values: list[Value] = []
@@ -148,7 +148,7 @@ class StoredPropertyGraph(PropertyGraph, ABC):
         middle = near.kind == Kind.MEDIATOR
         fact = np.full(len(row), -1, dtype=np.int64)
         nodes = np.unique(other[middle])
-        nodes = nodes[self._are_facts(nodes)]
+        nodes = nodes[self._are_fact_ids(nodes)]
         if len(nodes):
             other = other.copy()
             ends = self.neighbours(nodes, direction)
@@ -178,7 +178,8 @@ class StoredPropertyGraph(PropertyGraph, ABC):
         sort = np.lexsort(columns[::-1])
         return Facts(*(keys_array(column[sort]) for column in columns))
 
-    def _are_facts(self, keys: IntArray) -> Any:
+    def _are_fact_ids(self, keys: IntArray) -> Any:
+        """Return which keys are mediators of facts, by the form of their ids."""
         if not len(keys):
             return np.zeros(0, dtype=np.bool_)
         ids = self.entities(keys).ids
@@ -187,7 +188,7 @@ class StoredPropertyGraph(PropertyGraph, ABC):
     def _edge_values(
         self, keys: IntArray, relation: int, named: bool, form: NumberForm | None
     ) -> tuple[list[int], list[Value]]:
-        """Return (row, value) of the tails; unless ``named`` of those that are values."""
+        """Return (row, value) of the tails of a relation; unless ``named``, only of value nodes."""
         asked, places = np.unique(keys, return_inverse=True)
         near = self.neighbours(asked, "out")
         kept = near.step == 2 * relation
@@ -211,7 +212,8 @@ class StoredPropertyGraph(PropertyGraph, ABC):
                 values.append(value)
         return rows, values
 
-    def _surveyed(self) -> Surveyed:
+    def _current_survey(self) -> Surveyed:
+        """Return the survey of this version: cached, on disk, or computed now."""
         known = self._survey
         if known is None or known.version != self.info.version:
             known = self._kept_survey()
@@ -228,9 +230,10 @@ class StoredPropertyGraph(PropertyGraph, ABC):
         return known
 
     def _named(self, type_: EntityType, keys: IntArray) -> EntityType:
-        """Return a type with the property that names its entities, by some of them.
+        """Add to a type the property that repeats its entities' names, judged by some entities.
 
-        Its words are another name of the type: rows named by a column ``appointee`` are appointees.
+        The property's words become another name of the type: rows named by a column ``appointee``
+        are appointees.
         """
         texts = [each for each in type_.properties if each.type == "text" and not each.many]
         names = self.entities(keys).names if texts else []
@@ -243,6 +246,7 @@ class StoredPropertyGraph(PropertyGraph, ABC):
         return type_
 
     def _kept_survey(self) -> Surveyed | None:
+        """Return the survey cached on disk, None if there is none."""
         kept = self.kept.read("schema", _SURVEY_BY)
         with suppress(ValueError):
             return None if kept is None else _SURVEYED.validate_python(kept[1])
@@ -251,10 +255,10 @@ class StoredPropertyGraph(PropertyGraph, ABC):
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
-    """The schema of one version, and how each property is read.
+    """The schema of one version, and where and how each property is read.
 
-    ``stored``: properties that lie in nodes; ``by_edges``: those that are relations, by its key and
-    whether all its tails are values; ``numbers``: how those are read whose texts are numbers.
+    ``stored``: properties in nodes' JSON; ``by_edges``: properties that are relations: the
+    relation's key and whether all its tails are values; ``numbers``: how numeric texts are parsed.
     """
 
     version: str
@@ -268,6 +272,7 @@ _SURVEYED = TypeAdapter(Surveyed)
 
 
 def _object(text: str) -> dict[str, Any]:
+    """Parse a node's properties from JSON. Raises GraphError."""
     try:
         content = orjson.loads(text)
     except ValueError:
@@ -278,13 +283,13 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _value_of(id_: str, name: str | None, kind: int) -> Value:
-    """Return the value of a value node, or of an entity whose name is a value."""
+    """Return the scalar of a value node, or of an entity whose name is a value."""
     return read_value(id_)[0] if kind == Kind.VALUE else (name or id_)
 
 
 @dataclass(slots=True)
-class _Values:
-    """What is known of a property's values; ``texts``: of those that are texts."""
+class _ValueCounts:
+    """Statistics of a property's values; ``texts``: those of its texts."""
 
     owners: int = 0
     types: Counter[ValueType] = field(default_factory=Counter)
@@ -295,6 +300,7 @@ class _Values:
     instants: bool = False
 
     def add(self, value: Any, times: int = 1) -> None:
+        """Count one value, ``times`` times."""
         self.walked &= is_walked(value)
         self.many |= isinstance(value, list)
         self.owners += times
@@ -310,7 +316,8 @@ class _Values:
             if len(self.examples) < _EXAMPLES:
                 self.examples.setdefault(member)
 
-    def merge(self, other: _Values) -> None:
+    def merge(self, other: _ValueCounts) -> None:
+        """Add the statistics of another set of values of the property."""
         self.types += other.types
         self.texts.merge(other.texts)
         self.owners += other.owners
@@ -321,13 +328,14 @@ class _Values:
             self.examples.setdefault(example)
 
     def form(self, name: str) -> NumberForm | None:
-        """Return how all texts are read as numbers, None if they are not."""
+        """Return how all texts are parsed as numbers, None if they are not numbers."""
         others = set(self.types) - {"text"}
         if not self.types["text"] or others - {"integer", "float"}:
             return None
         return self.texts.form(name, others)
 
     def named(self, name: str, also: tuple[str, ...], form: NumberForm | None) -> Property:
+        """Build the schema's property from the statistics. ``also``: its other names."""
         kind = form.type if form else common_type([*self.types] or ["text"])
         examples = tuple(cast_values(list(self.examples), form))
         return Property(
@@ -346,9 +354,10 @@ class _Values:
 
 
 class _Survey:
-    """The reading of a whole KG for its schema."""
+    """One scan of a whole KG that derives its schema."""
 
     def __init__(self, store: StoredPropertyGraph) -> None:
+        """Scan the KG, or a sample of a large one, and derive schema and property sources."""
         self._store = store
         self._relations = store.relations()
         count = store.info.next_key
@@ -357,8 +366,8 @@ class _Survey:
         self._kind = np.zeros(count, dtype=np.uint8)
         self._fact = np.zeros(count, dtype=np.bool_)
         self._types: Counter[tuple[int, int]] = Counter()  # (set of types, kind): nodes
-        self._of_types: dict[int, dict[str, _Values]] = {}  # by set of types, by property
-        self._of_facts: dict[int, dict[str, _Values]] = {}  # by group of facts, by property
+        self._of_types: dict[int, dict[str, _ValueCounts]] = {}  # by set of types, by property
+        self._of_facts: dict[int, dict[str, _ValueCounts]] = {}  # by group of facts, by property
         self._texts: dict[int, str] = {}  # properties of fact nodes, until their ends are known
         self._reads: set[int] = set()  # entities that are called as a value is written
         self._missing: set[int] = set()  # or by a word for no value
@@ -376,7 +385,7 @@ class _Survey:
     # -- reading -----------------------------------------------------------------------------
 
     def _read(self, sampled: bool) -> tuple[IntArray, IntArray, IntArray]:
-        """Read the nodes, or some of them; return their edges by head, relation and tail."""
+        """Scan the nodes, or a sample; return their edges as heads, relations and tails."""
         count = self._store.info.next_key
         starts = np.arange(0, count, _CHUNK)
         if sampled:
@@ -393,6 +402,7 @@ class _Survey:
         return tuple(np.concatenate(part) for part in zip(*parts, strict=True))  # type: ignore[return-value]
 
     def _describe(self, keys: IntArray, *, count: bool) -> None:
+        """Record each node's types, kind and, with ``count``, property statistics."""
         for key, id_, name, kind, types, text in self._store.described(keys):
             number = self._sets.setdefault(types, len(self._sets))
             self._set_of[key], self._kind[key] = number, kind
@@ -412,14 +422,14 @@ class _Survey:
                     type_ = self._of_types.setdefault(number, {})
                     for each, value in _object(text).items():
                         if members(value) and each not in _OURS:
-                            type_.setdefault(each, _Values()).add(value)
+                            type_.setdefault(each, _ValueCounts()).add(value)
 
     # -- properties that are edges -----------------------------------------------------------
 
     def _literal_edges(
         self, heads: IntArray, relations: IntArray, tails: IntArray
     ) -> tuple[IntArray, IntArray, IntArray]:
-        """Take relations to values, and to names that are values, as properties; return others."""
+        """Turn relations to values and value-like names into properties; return the other edges."""
         to_value = self._kind[tails] == Kind.VALUE
         reads = np.zeros(len(self._kind), dtype=np.bool_)
         reads[list(self._reads)] = True
@@ -447,7 +457,7 @@ class _Survey:
             owners: dict[int, int] = Counter()
             for head, tail in zip(heads[mine].tolist(), tails[mine].tolist(), strict=True):
                 number = int(self._set_of[head])
-                values = self._of_types.setdefault(number, {}).setdefault(name, _Values())
+                values = self._of_types.setdefault(number, {}).setdefault(name, _ValueCounts())
                 owners[head] += 1
                 values.many |= owners[head] > 1
                 values.add(value[tail])
@@ -460,7 +470,7 @@ class _Survey:
     def _patterns(
         self, heads: IntArray, relations: IntArray, tails: IntArray
     ) -> Counter[tuple[int, int, int]]:
-        """Return how many facts there are by types of the head, relation, types of the tail."""
+        """Count facts by (types of the head, relation, types of the tail)."""
         ids = self._relations.ids
         types = [ids.index(id_) for id_ in self._store.info.type_relations if id_ in ids]
         others = ~np.isin(relations, types)
@@ -485,7 +495,7 @@ class _Survey:
                 named = self._of_facts.setdefault(relation, {})
                 for name, value in _object(self._texts[fact]).items():
                     if members(value) and name not in _OURS:
-                        named.setdefault(name, _Values()).add(value)
+                        named.setdefault(name, _ValueCounts()).add(value)
         plain = ~into & ~out_of
         if plain.any():
             sets = len(self._sets)
@@ -501,7 +511,7 @@ class _Survey:
     # -- the schema --------------------------------------------------------------------------
 
     def some_of_each(self) -> dict[str, IntArray]:
-        """Return the keys of a few entities of each type, ascending; of no others."""
+        """Return ascending keys of a few entities of each type."""
         order = np.argsort(self._set_of, kind="stable")
         bounds = np.searchsorted(self._set_of[order], np.arange(len(self._sets) + 1))
         found: dict[str, list[IntArray]] = {"": []}
@@ -515,17 +525,19 @@ class _Survey:
         }
 
     def _number_forms(self) -> dict[str, NumberForm]:
-        together: dict[str, _Values] = {}
+        """Return how texts of each property are parsed as numbers, over all types together."""
+        together: dict[str, _ValueCounts] = {}
         for type_ in (*self._of_types.values(), *self._of_facts.values()):
             for name, values in type_.items():
-                together.setdefault(name, _Values()).merge(values)
+                together.setdefault(name, _ValueCounts()).merge(values)
         forms = {name: values.form(name) for name, values in together.items()}
         return {name: form for name, form in forms.items() if form is not None}
 
     def _entity_types(self) -> tuple[EntityType, ...]:
+        """Build the types with their counts and properties, most frequent first."""
         by_number = {number: types for types, number in self._sets.items()}
         counts: Counter[str] = Counter()
-        properties: dict[str, dict[str, _Values]] = {}
+        properties: dict[str, dict[str, _ValueCounts]] = {}
         for (number, kind), count in self._types.items():
             names = by_number[number] or (("",) if kind == Kind.ENTITY else ())
             counts.update(dict.fromkeys(names, count))
@@ -533,7 +545,7 @@ class _Survey:
             for type_ in by_number[number] or ("",):
                 mine = properties.setdefault(type_, {})
                 for name, values in by_name.items():
-                    mine.setdefault(name, _Values()).merge(values)
+                    mine.setdefault(name, _ValueCounts()).merge(values)
         if len(counts) > 1 and not properties.get(""):
             del counts[""]
         return tuple(
@@ -541,7 +553,8 @@ class _Survey:
             for type_, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         )
 
-    def _properties(self, by_name: dict[str, _Values]) -> tuple[Property, ...]:
+    def _properties(self, by_name: dict[str, _ValueCounts]) -> tuple[Property, ...]:
+        """Build schema properties from statistics by name, most frequent first."""
         names = dict(zip(self._relations.ids, self._relations.names, strict=True))
         made = []
         for name, values in by_name.items():
@@ -553,6 +566,7 @@ class _Survey:
     def _relation_patterns(
         self, patterns: Counter[tuple[int, int, int]]
     ) -> tuple[RelationPattern, ...]:
+        """Build the relation patterns from counts by sets of types, most frequent first."""
         by_number = {number: types or ("",) for types, number in self._sets.items()}
         counts: Counter[tuple[str, int, str]] = Counter()
         for (head, relation, tail), count in patterns.items():

@@ -60,7 +60,7 @@ UNITS = {
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value: the range of days that it may be, or an amount with its unit; a year may be both."""
+    """A parsed value: a range of days, or an amount with a unit; a year may be both."""
 
     days: tuple[float, float] | None = None
     amount: float | None = None
@@ -74,7 +74,7 @@ class Value:
 
 
 def read_value(text: str) -> Value | None:
-    """Return the value that the whole of ``text`` is, None if it is not one.
+    """Parse the whole of ``text`` as a date or an amount; None if it is neither.
 
     >>> read_value("1 h 10 min"), read_value("€1.2 million").amount
     (Value(days=None, amount=4200.0, unit='s'), 1200000.0)
@@ -86,8 +86,8 @@ def read_value(text: str) -> Value | None:
         value = read_value(low[sign.end() :])
         if value is None or value.amount is None:
             return None
-        return Value(_days(low), -value.amount, value.unit)
-    days = _days(low)
+        return Value(_day_range(low), -value.amount, value.unit)
+    days = _day_range(low)
     parts, at = [], 0
     while (match := _PART.match(low, at)) is not None:
         parts.append(match)
@@ -109,30 +109,33 @@ def read_value(text: str) -> Value | None:
 
 
 def _number(digits: str) -> float:
+    """Parse digits with grouping marks as a float."""
     if re.fullmatch(r"\d{1,3}(?:[,  ]\d{3})+(?:\.\d+)?", digits):
         digits = re.sub(r"[,  ]", "", digits)
     return float(digits.replace(",", "."))
 
 
-def _days(low: str) -> tuple[float, float] | None:
+def _day_range(low: str) -> tuple[float, float] | None:
+    """Parse a lowercase date, month, year or decade into its first and last day."""
     if iso := _ISO.fullmatch(low):
         year, month, day = (None if group is None else int(group) for group in iso.groups())
-        return _span(year or 0, month, day)
+        return _date_span(year or 0, month, day)
     if decade := re.fullmatch(r"([12]\d{2}0)s", low):
-        return _span(int(decade[1]))[0], _span(int(decade[1]) + 9)[1]  # type: ignore[index]
+        return _date_span(int(decade[1]))[0], _date_span(int(decade[1]) + 9)[1]  # type: ignore[index]
     if numbers := re.fullmatch(r"(\d{1,2})[./](\d{1,2})[./](\d{4})", low):
         day, month, year = map(int, numbers.groups())
-        return _span(year, month, day) if month <= 12 else _span(year, day, month)
+        return _date_span(year, month, day) if month <= 12 else _date_span(year, day, month)
     if re.fullmatch(DATE, low) and (name := re.search(_MONTH, low)):
         day_is = re.search(r"\b\d{1,2}(?!\d)", low)
         month = _MONTHS.index(name[0][:3]) + 1
-        return _span(int(low[-4:]), month, int(day_is[0]) if day_is else None)
+        return _date_span(int(low[-4:]), month, int(day_is[0]) if day_is else None)
     return None
 
 
-def _span(
+def _date_span(
     year: int, month: int | None = None, day: int | None = None
 ) -> tuple[float, float] | None:
+    """Return the first and last day (proleptic ordinals) of a year, month or day."""
     if not 1 <= year <= 9998:  # before our era: about
         return year * 365.2425, (year + 1) * 365.2425 - 1
     try:

@@ -108,7 +108,7 @@ class RelationPattern:
 
 @dataclass(frozen=True, slots=True)
 class GraphSchema:
-    """Types and relation patterns, the most frequent first; ``sampled``: counts are estimates."""
+    """Types and relation patterns, most frequent first; ``sampled``: counts are estimates."""
 
     types: tuple[EntityType, ...]
     relations: tuple[RelationPattern, ...]
@@ -116,13 +116,14 @@ class GraphSchema:
 
 
 def described_schema(schema: GraphSchema, most: int = 20) -> dict[str, Any]:
-    """Return a schema as JSON, cut to the ``most`` frequent types, relations and properties.
+    """Return a schema as JSON, with at most ``most`` types, relations and properties.
 
-    A property with its type and an example; a relation with the types at its ends; ``more``: how
-    many types and relations are left out.
+    A property has its type and an example; a relation has the types at its ends; ``more`` counts
+    the types and relations left out.
     """
 
-    def known(properties: Sequence[Property]) -> list[dict[str, Any]]:
+    def listed(properties: Sequence[Property]) -> list[dict[str, Any]]:
+        """Return name, type and example of the first properties as JSON."""
         return [
             {
                 "name": property_.name,
@@ -134,7 +135,7 @@ def described_schema(schema: GraphSchema, most: int = 20) -> dict[str, Any]:
 
     return {
         "types": [
-            {"name": type_.name, "count": type_.count, "properties": known(type_.properties)}
+            {"name": type_.name, "count": type_.count, "properties": listed(type_.properties)}
             | ({"description": type_.description} if type_.description else {})
             for type_ in schema.types[:most]
         ],
@@ -145,7 +146,7 @@ def described_schema(schema: GraphSchema, most: int = 20) -> dict[str, Any]:
                 "tail": relation.tail,
                 "count": relation.count,
             }
-            | ({"properties": known(relation.properties)} if relation.properties else {})
+            | ({"properties": listed(relation.properties)} if relation.properties else {})
             for relation in schema.relations[:most]
         ],
         "more": {
@@ -171,13 +172,13 @@ class Facts:
 
 @runtime_checkable
 class PropertyGraph(Protocol):
-    """What a store of a property graph gives beside :class:`kgqa.graph.store.GraphStore`.
+    """The property-graph methods of a store, beside :class:`kgqa.graph.store.GraphStore`.
 
     Methods raise ``GraphError`` only.
     """
 
     def schema(self) -> GraphSchema:
-        """Return the schema; read once for each version and kept."""
+        """Return the schema; cached for each version."""
 
     def instances(self, type_: str) -> IntArray:
         """Return the keys of the entities of a type, ascending; "" is every entity."""
@@ -205,9 +206,9 @@ def fact_id(head: str, relation: str, tail: str, number: int | str = 0) -> str:
 
 
 def read_fact_id(id_: str) -> tuple[str, str, str] | None:
-    """Return head, relation and tail of a fact's id; None if it is not one.
+    """Parse a fact's id into head, relation and tail; None if it is not one.
 
-    Ids are data of the graph: whoever shows them checks that these are the mediator's own ends.
+    Ids are data of the graph: before showing them, check that these are the mediator's own ends.
     """
     if not id_.startswith('["'):
         return None

@@ -49,7 +49,7 @@ Edges: TypeAlias = "list[tuple[str, str]]"  # id of the relation, id of the othe
 
 @dataclass(slots=True)
 class About:
-    """What one node has of its own beside edges."""
+    """The classes, names and literals of one node."""
 
     types: list[str] = field(default_factory=list)
     literals: Edges = field(default_factory=list)  # of any length
@@ -57,14 +57,14 @@ class About:
 
 
 class _Load(NamedTuple):
-    """What one query reads: edges out of and into ids; ``whole``: and all about the former."""
+    """What one query reads: edges out of and into ids; ``whole``: and classes of the former."""
 
     out: list[str]
     into: list[str]
     whole: bool
 
     def without(self, others: Sequence[_Load]) -> _Load:
-        """Return what others do not read."""
+        """Return the part of this load that ``others`` do not read."""
         out = {id_ for one in others if one.whole or not self.whole for id_ in one.out}
         into = {id_ for one in others for id_ in one.into}
         return _Load(
@@ -75,7 +75,7 @@ class _Load(NamedTuple):
 
 
 def counted_degrees(client: SparqlClient, record: Attachment, ids: Sequence[str]) -> dict[str, int]:
-    """Return how many edges touch each of some nodes and literals. Raises GraphError."""
+    """Count the edges that touch each of some nodes and literals. Raises GraphError."""
     degrees = dict.fromkeys(ids, 0)
     taken, walked = taken_filter(record), walked_literal(record)
     for start in range(0, len(ids), BATCH):
@@ -93,7 +93,10 @@ def counted_degrees(client: SparqlClient, record: Attachment, ids: Sequence[str]
 
 
 class Around:
-    """Edges and literals by id. Raises StoreUnavailableError, GraphError."""
+    """A cache of edges and literals by id, read in batches.
+
+    Raises StoreUnavailableError, GraphError.
+    """
 
     def __init__(self, client: SparqlClient, record: Attachment) -> None:
         self._client, self._record = client, record
@@ -105,18 +108,18 @@ class Around:
         self._held = 0
 
     def clear(self) -> None:
-        """Forget all, so that it is asked for again."""
+        """Empty the cache."""
         for kept in (self.out, self.into, self.about):
             kept.clear()
         self._expected.clear()
         self._held = 0
 
     def has(self, id_: str) -> bool:
-        """Return whether an edge of an id is known."""
+        """Return whether an edge of an id is cached."""
         return bool(self.out.get(id_) or self.into.get(id_))
 
     def edges(self, ids: Sequence[str], direction: Direction) -> tuple[dict[str, Edges], ...]:
-        """Return edges out of and into ids; a direction that is not asked for may be missing."""
+        """Return edges out of and into ids; a direction not asked for may be missing."""
         for start in range(0, len(ids), BATCH):
             some = ids[start : start + BATCH]
             sides = [self.out] * (direction != "in") + [self.into] * (direction != "out")
@@ -130,17 +133,20 @@ class Around:
         return found
 
     def expect(self, ids: Sequence[str], direction: Direction) -> None:
-        """Let the next request read edges of a batch of ids, too, of a few all about them."""
+        """Schedule a batch of ids' edges to be read together with the next request.
+
+        Of a few ids, classes and names are read, too.
+        """
         self._expected.append((ids, direction))
 
     def forget_expected(self) -> None:
-        """Forget what is expected, and was not read."""
+        """Discard the scheduled reads."""
         self._expected.clear()
 
     def load(self, ids: Sequence[str], direction: Direction, most: int = MOST_ROWS) -> bool:
-        """Read what is not known of a batch of ids; return False if it has more than ``most`` rows.
+        """Read uncached edges of a batch of ids; return False if there are more than ``most`` rows.
 
-        Raises TooManyRowsError if it has more than one question may have.
+        Raises TooManyRowsError if there are more than one question may read.
         """
         wanted = self._missing(ids, direction)
         beyond = True
@@ -153,7 +159,7 @@ class Around:
             if _is_empty(wanted):
                 return True
         try:
-            self._take_all(wanted, self._read(wanted, most, beyond=beyond))
+            self._add_rows(wanted, self._read(wanted, most, beyond=beyond))
         except TooManyRowsError:
             if most == MOST_ROWS:
                 raise
@@ -163,9 +169,9 @@ class Around:
     def read_expected(
         self, wanted: _Load | None = None, also: Sequence[str] = ()
     ) -> list[list[dict[str, Any]] | None]:
-        """Read what is expected by one request, and return the rows of queries that go with it.
+        """Read the scheduled edges and run the queries ``also`` in one request; return their rows.
 
-        None for rows that did not all come. Of what is ``wanted``, or expected, nothing may come.
+        None stands for rows that did not arrive completely; scheduled edges may not arrive either.
         """
         loads: list[_Load] = []
         for ids, direction in self._expected:
@@ -174,17 +180,17 @@ class Around:
         if wanted is not None:
             loads.append(wanted.without(loads))
         loads = [one for one in loads if not _is_empty(one)]
-        queries = [self._query([*self._sides(one), *self._beyond(one)]) for one in loads]
+        queries = [self._query([*self._patterns(one), *self._edges_beyond(one)]) for one in loads]
         if not loads and len(also) < 2:
             return [None] * len(also)
         rows = together(self._client, [*queries, *also])
         for one, found in zip(loads, rows, strict=False):
             if found is not None:
-                self._take_all(one, found)
+                self._add_rows(one, found)
         return rows[len(loads) :]
 
     def _missing(self, ids: Sequence[str], direction: Direction) -> _Load:
-        """Return what is not known of ids; nothing leads out of a literal."""
+        """Return what is not cached of ids; nothing leads out of a literal."""
         whole = len(ids) <= FEW
         known = self.about if whole else self.out
         out = [id_ for id_ in dict.fromkeys(ids) if id_ not in known] if direction != "in" else []
@@ -195,26 +201,29 @@ class Around:
         return _Load(out, into if direction != "out" else [], whole)
 
     def _read(self, load: _Load, most: int, *, beyond: bool) -> list[dict[str, Any]]:
-        """Return rows of edges, with what is ``beyond`` nodes without a name if it is not much."""
-        sides = self._sides(load)
-        if beyond and (more := self._beyond(load)):
+        """Read the rows of edges, with edges ``beyond`` nameless nodes if these are few."""
+        sides = self._patterns(load)
+        if beyond and (more := self._edges_beyond(load)):
             with contextlib.suppress(TooManyRowsError):
                 return all_rows(self._client, self._query([*sides, *more]), min(most, PAGE))
         return all_rows(self._client, self._query(sides), most)
 
-    def _sides(self, load: _Load) -> list[str]:
-        sides = [self._out(load.out, whole=load.whole)] if load.out else []
+    def _patterns(self, load: _Load) -> list[str]:
+        """Return the graph patterns of one load's query."""
+        sides = [self._edges_out_pattern(load.out, whole=load.whole)] if load.out else []
         if load.out and load.whole:
             path = class_path(self._record)
             sides.append(query("classes_of", nodes=self._terms(load.out), type=path))
-        return [*sides, self._into(load.into)] if load.into else sides
+        return [*sides, self._edges_into_pattern(load.into)] if load.into else sides
 
     @staticmethod
     def _query(sides: Sequence[str]) -> str:
+        """Return the query for the union of some graph patterns."""
         parts = " UNION ".join(f"{{ {side} }}" for side in sides)
         return f"SELECT ?s ?p ?o ?d\nWHERE {{ {parts} }}"
 
-    def _take_all(self, load: _Load, rows: Sequence[dict[str, Any]]) -> None:
+    def _add_rows(self, load: _Load, rows: Sequence[dict[str, Any]]) -> None:
+        """Add the rows of one load to the cache."""
         self.out |= {id_: [] for id_ in load.out}
         self.into |= {id_: [] for id_ in load.into}
         if load.whole:
@@ -223,15 +232,17 @@ class Around:
         beyond: dict[str, Edges] = {}
         for row in rows:
             if row["d"]["value"] == "3":
-                self._take_beyond(row, beyond)
+                self._add_edge_beyond(row, beyond)
             else:
-                self._take(row)
+                self._add_row(row)
         self.out = beyond | self.out
 
     def _terms(self, ids: Sequence[str]) -> str:
+        """Return ids as SPARQL terms, joined by spaces."""
         return " ".join(term_of(id_, self._record.prefix) for id_ in ids)
 
-    def _out(self, ids: Sequence[str], *, whole: bool) -> str:
+    def _edges_out_pattern(self, ids: Sequence[str], *, whole: bool) -> str:
+        """Return the pattern of edges out of ids; ``whole``: with names and literals."""
         record = self._record
         taken, walked = taken_filter(record), walked_literal(record)
         if whole:
@@ -241,11 +252,13 @@ class Around:
             "edges_out", nodes=self._terms(ids), taken_predicate=taken, walked_literal=walked
         )
 
-    def _into(self, ids: Sequence[str]) -> str:
+    def _edges_into_pattern(self, ids: Sequence[str]) -> str:
+        """Return the pattern of edges into ids."""
         taken = taken_filter(self._record)
         return query("edges_in", nodes=self._terms(ids), taken_predicate=taken)
 
-    def _beyond(self, load: _Load) -> list[str]:
+    def _edges_beyond(self, load: _Load) -> list[str]:
+        """Return the pattern of edges out of nameless neighbours (mediators), if any."""
         record = self._record
         if not (load.out and load.whole and record.mediators.pattern):
             return []
@@ -259,13 +272,15 @@ class Around:
         )
         return [beyond]
 
-    def _take_beyond(self, row: dict[str, Any], beyond: dict[str, Edges]) -> None:
+    def _add_edge_beyond(self, row: dict[str, Any], beyond: dict[str, Edges]) -> None:
+        """Add one row of a mediator's edges to ``beyond``."""
         prefix = self._record.prefix
         edges = beyond.setdefault(id_of(row["s"], prefix), [])
         if "o" in row and is_storable(other := id_of(row["o"], prefix)):
             edges.append((row["p"]["value"].removeprefix(prefix), other))
 
-    def _take(self, row: dict[str, Any]) -> None:
+    def _add_row(self, row: dict[str, Any]) -> None:
+        """Add one row to the cache: an edge, a class, a name or a literal."""
         prefix = self._record.prefix
         predicate, other = row["p"]["value"], id_of(row["o"], prefix)
         id_, relation = id_of(row["s"], prefix), predicate.removeprefix(prefix)
@@ -295,4 +310,5 @@ class Around:
 
 
 def _is_empty(load: _Load) -> bool:
+    """Return whether a load reads nothing."""
     return not (load.out or load.into)

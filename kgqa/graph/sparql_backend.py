@@ -18,33 +18,34 @@ if TYPE_CHECKING:
 
 
 class SparqlStores(StoreBackend):
-    """One endpoint; its KGs are those that are attached in the home."""
+    """The KGs of one SPARQL endpoint: those attached in the home folder."""
 
     def __init__(self, url: str, options: StoreOptions) -> None:
-        """Take the URL. Raises UsageError if it is not one of an endpoint, or holds credentials."""
+        """Check the URL. Raises UsageError if it is not an endpoint's, or holds credentials."""
         SparqlClient(url)
         self.url = self.full_url = url
 
     def connect(self, graph: str = "") -> SparqlClient:
-        """Return a client of the endpoint for a named graph, by default the default one."""
+        """Return a client for a named graph of the endpoint, "" for the default graph."""
         return SparqlClient(self.url, graph)
 
     def list_kgs(self, faults: list[KgqaError] | None = None) -> list[KGInfo]:
-        """Return none: what is attached is known by the home."""
+        """Return an empty list: attached KGs are listed by the home folder."""
         return []
 
     def open(self, kg: str | None = None) -> GraphStore:
-        """Raise UsageError: an endpoint is attached first."""
+        """Raise UsageError: an endpoint must be attached before it is opened."""
         raise self._unattached()
 
     def writer(self, kg: str) -> AbstractContextManager[GraphWriter]:
-        """Raise UsageError: an endpoint is only read."""
+        """Raise UsageError: an endpoint is read-only."""
         raise UsageError(
             f"kgqa does not write to a SPARQL endpoint ({self.url}).",
             "Use it as it is: `kgqa attach`; or load into another store by `graph`.",
         )
 
     def _unattached(self) -> UsageError:
+        """Return the error of an endpoint that is not attached."""
         return UsageError(
             f"The endpoint {self.url} is not attached.", f"Attach it: kgqa attach {self.url}."
         )

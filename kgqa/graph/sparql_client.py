@@ -38,7 +38,7 @@ _VALUE_ID = re.compile(r'"(.*)"(?:@([\w-]+)|\^\^(?:xsd:(\w+)|<(.*)>))?', re.DOTA
 
 
 def iri(text: str) -> str:
-    """Return an IRI in SPARQL syntax. Raises GraphError if it has forbidden characters.
+    """Format an IRI for a query. Raises GraphError if it has forbidden characters.
 
     >>> iri("http://x.org/a")
     '<http://x.org/a>'
@@ -49,13 +49,14 @@ def iri(text: str) -> str:
 
 
 def literal(text: str, language: str | None = None, datatype: str | None = None) -> str:
-    r"""Return a literal as a query has it: nothing in ``text`` can end it.
+    r"""Format a literal for a query, escaped so that nothing in ``text`` can end it.
 
     >>> print(literal('say "x" }', "en"))
     "say \"x\" }"@en
     """
 
     def escaped(match: re.Match[str]) -> str:
+        """Return the escape sequence of one character."""
         return _ESCAPES.get(match[0]) or f"\\u{ord(match[0]):04X}"
 
     body = f'"{_SPECIAL.sub(escaped, text)}"'
@@ -67,7 +68,7 @@ def literal(text: str, language: str | None = None, datatype: str | None = None)
 
 
 def term_of(id_: str, prefix: str = "") -> str:
-    """Return the term of an entity's or a value's id; ``prefix`` stands before short IRIs."""
+    """Format the id of an entity or value as a SPARQL term; ``prefix`` precedes short IRIs."""
     match = _VALUE_ID.fullmatch(id_) if id_.startswith('"') else None
     if match is None:
         return iri(id_ if ":" in id_ else prefix + id_)
@@ -76,7 +77,7 @@ def term_of(id_: str, prefix: str = "") -> str:
 
 
 def id_of(term: dict[str, Any], prefix: str = "") -> str:
-    """Return the id of a term as a reply has it: of :func:`term_of` the inverse."""
+    """Return the id of a term of a reply; the inverse of :func:`term_of`."""
     if term.get("type") == "uri":
         return str(term["value"]).removeprefix(prefix)
     datatype = term.get("datatype")
@@ -85,7 +86,7 @@ def id_of(term: dict[str, Any], prefix: str = "") -> str:
 
 
 def is_term(id_: str, prefix: str = "") -> bool:
-    """Return whether an id can be part of a query."""
+    """Return whether an id can be formatted as a term of a query."""
     try:
         term_of(id_, prefix)
     except GraphError:
@@ -95,10 +96,10 @@ def is_term(id_: str, prefix: str = "") -> bool:
 
 @dataclass(slots=True)
 class SparqlClient:
-    """One endpoint. Raises StoreUnavailableError, GraphError.
+    """An HTTP client of one SPARQL endpoint. Raises StoreUnavailableError, GraphError.
 
-    ``requests`` counts what was sent; ``widest`` is the most rows that a reply had, so that the
-    server does not cut a shorter one.
+    ``requests``: the number of requests sent; ``widest``: the most rows of any reply, a lower bound
+    of the server's limit on rows.
     """
 
     url: str
@@ -128,11 +129,12 @@ class SparqlClient:
             )
 
     def select(self, query: str) -> list[dict[str, Any]]:
-        """Return the rows of a query: by variable an object with type, value, language, datatype.
+        """Run a query; return its rows, each an object of terms by variable.
 
-        Raises GraphError if the reply is not what a SPARQL endpoint gives.
+        A term has type, value, language, datatype. Raises GraphError if the reply is not a SPARQL
+        result.
         """
-        content = self._sent(query)
+        content = self._send(query)
         try:
             rows = json.loads(content)["results"]["bindings"]
         except (ValueError, KeyError, TypeError, RecursionError):
@@ -146,7 +148,8 @@ class SparqlClient:
         self.widest = max(self.widest, len(rows))
         return list(map(_Row, rows))
 
-    def _sent(self, query: str) -> bytes:
+    def _send(self, query: str) -> bytes:
+        """Send a query, following redirects and waiting for a busy server; return the reply."""
         url, began = self.url, time.monotonic()
         tries = redirects = 0
         while True:
@@ -154,7 +157,7 @@ class SparqlClient:
             try:
                 status, headers, content = self._reply(url, query, began)
             except TimeoutError:
-                raise self._slow() from None
+                raise self._timeout_error() from None
             except (OSError, http.client.HTTPException, UnicodeError) as error:  # of a host's name
                 self.close()
                 why = without_secrets(first_line(error)) or type(error).__name__
@@ -172,20 +175,21 @@ class SparqlClient:
                 self.server = headers.get("server") or self.server
                 return content
             else:
-                raise self._refused(status, content)
+                raise self._status_error(status, content)
 
     def _reply(
         self, url: str, query: str, began: float
     ) -> tuple[int, http.client.HTTPMessage, bytes]:
-        """Return status, headers and content of one reply; each part of it is bounded."""
+        """Return status, headers and content of one reply, within the limits of time and size."""
         data = {"query": query} | ({"default-graph-uri": self.graph} if self.graph else {})
         parts = urlsplit(url)
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         path = quote(path, safe=string.punctuation)
-        with self._answered(path, urlencode(data).encode(), _headers()) as reply:
+        with self._post(path, urlencode(data).encode(), _headers()) as reply:
             return reply.status, reply.headers, self._content(reply, began)
 
     def _content(self, reply: http.client.HTTPResponse, began: float) -> bytes:
+        """Read a reply's content. Raises GraphError if it is too large or too slow."""
         pieces, size = [], 0
         try:
             while piece := reply.read1(1 << 16):
@@ -196,7 +200,7 @@ class SparqlClient:
                         "Ask with fewer hops, or a question that is about less.",
                     )
                 if time.monotonic() - began > self.timeout:
-                    raise self._slow()
+                    raise self._timeout_error()
                 pieces.append(piece)
         except BaseException:
             self.close()  # what is left of the reply is not the next one's
@@ -206,9 +210,8 @@ class SparqlClient:
             raise GraphError(f"The reply of {self.url} ended too early.", "Ask again.")
         return b"".join(pieces)
 
-    def _answered(
-        self, path: str, body: bytes, headers: dict[str, str]
-    ) -> http.client.HTTPResponse:
+    def _post(self, path: str, body: bytes, headers: dict[str, str]) -> http.client.HTTPResponse:
+        """Send one POST request, on a new connection if the server closed an idle one."""
         reused = self._connection is not None
         try:
             if self._connection is None:
@@ -219,24 +222,27 @@ class SparqlClient:
             self.close()
             if not reused:
                 raise
-            return self._answered(path, body, headers)  # the server closed an idle connection
+            return self._post(path, body, headers)  # the server closed an idle connection
         except BaseException:
             self.close()
             raise
 
     def _new_connection(self) -> http.client.HTTPConnection:
+        """Return an unopened HTTP or HTTPS connection to the endpoint."""
         parts = urlsplit(self.url)
         kind = (
             http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         )
         return kind(parts.hostname or "", parts.port, timeout=self.timeout)
 
-    def _slow(self) -> GraphError:
+    def _timeout_error(self) -> GraphError:
+        """Return the error of an endpoint that did not answer in time."""
         return GraphError(
             f"The endpoint {self.url} did not answer within {self.timeout:.0f} s.", "Ask again."
         )
 
     def _wait(self, asked: str | None, tries: int, began: float) -> None:
+        """Sleep as long as a busy server asks. Raises GraphError if that exceeds the time limit."""
         seconds = float(asked) if asked and asked.strip().isdecimal() else 2.0 ** (tries - 1)
         left = self.timeout - (time.monotonic() - began)
         if seconds > min(_LONGEST_WAIT, left):
@@ -246,6 +252,7 @@ class SparqlClient:
         time.sleep(seconds)
 
     def _redirected(self, url: str, location: str) -> str:
+        """Return the target of a redirect. Raises GraphError if it leads to another host."""
         try:
             target = urljoin(url, location)
             place, host = urlsplit(target)[:2], urlsplit(target).hostname or "nowhere"
@@ -258,7 +265,8 @@ class SparqlClient:
             )
         return target
 
-    def _refused(self, status: int, content: bytes) -> GraphError:
+    def _status_error(self, status: int, content: bytes) -> GraphError:
+        """Return the error of an HTTP status, with the server's text but without secrets."""
         text = content.decode(errors="replace")
         for secret in _secrets():  # a server may repeat what it was sent
             text = text.replace(secret, "***")
@@ -273,7 +281,7 @@ class SparqlClient:
         return kind(f"The endpoint {self.url} answers HTTP {status}: {text}", hint)
 
     def close(self) -> None:
-        """Close the connections. Calling it again does nothing."""
+        """Close the connection. Closing twice does nothing."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -286,6 +294,7 @@ class SparqlClient:
 
 
 def _headers() -> dict[str, str]:
+    """Return the request headers, with credentials from the environment. Raises UsageError."""
     import base64
 
     headers = {
@@ -310,19 +319,20 @@ def _headers() -> dict[str, str]:
 
 
 def _secrets() -> list[str]:
-    """Return the password, and what a request carries in its place."""
+    """Return the password, the token and the authorization header, to be masked in messages."""
     sent = _headers().get("Authorization", "").rpartition(" ")[2]
     return [secret for secret in (os.environ.get("KGQA_SPARQL_PASSWORD"), sent) if secret]
 
 
 class _Row(dict[str, Any]):
-    """A row of a reply: it is an error to ask for a variable that a bad server left out."""
+    """A row of a reply; a variable that the server left out raises GraphError."""
 
     def __missing__(self, variable: str) -> Any:
         raise GraphError(f"The endpoint gave a row without ?{variable}.", "Ask again.")
 
 
 def _is_row(row: Any) -> bool:
+    """Return whether parsed JSON has the form of a result row."""
     return isinstance(row, dict) and all(
         isinstance(term, dict) and isinstance(term.get("value"), str) for term in row.values()
     )

@@ -18,13 +18,13 @@ _AT_ONCE = 500
 
 
 def key_of(id_: str) -> int:
-    """Return the key of an id: 61 bits of its hash, so that it is the same in every process."""
+    """Return the key of an id: 61 bits of its hash, the same in every process."""
     digest = hashlib.blake2b(id_.encode(errors="surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest) >> 3
 
 
 class KeyFile:
-    """The ids that were seen, by key, in a KG's folder; for one thread.
+    """A file in the KG's folder that maps keys back to ids, for one thread.
 
     Raises StoreUnavailableError if the file cannot be used, GraphError if two ids have one key.
     """
@@ -38,7 +38,7 @@ class KeyFile:
             )
 
     def keep(self, ids: Iterable[str]) -> None:
-        """Take ids. Raises GraphError if one has the key of another."""
+        """Store ids under their keys. Raises GraphError if an id's key is that of another id."""
         pairs = [(key_of(id_), id_) for id_ in dict.fromkeys(ids)]
         with self._guarded():
             self._db.execute("BEGIN IMMEDIATE")
@@ -57,7 +57,7 @@ class KeyFile:
                 )
 
     def ids_of(self, keys: Sequence[int]) -> dict[int, str]:
-        """Return the ids of those keys that were seen."""
+        """Return the stored ids by key; unknown keys are missing."""
         known: dict[int, str] = {}
         with self._guarded():
             for start in range(0, len(keys), _AT_ONCE):
@@ -69,6 +69,7 @@ class KeyFile:
 
     @contextlib.contextmanager
     def _guarded(self) -> Iterator[None]:
+        """Translate SQLite errors into StoreUnavailableError."""
         try:
             yield
         except sqlite3.Error as error:
@@ -78,7 +79,7 @@ class KeyFile:
             ) from None
 
     def close(self) -> None:
-        """Close the file. Calling it again does nothing."""
+        """Close the file. Closing twice does nothing."""
         self._db.close()
 
     def __enter__(self) -> Self:

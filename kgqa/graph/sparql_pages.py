@@ -23,7 +23,7 @@ MOST_ROWS = 1_000_000  # that one question about a frontier may have
 
 
 def number(row: dict[str, Any], name: str = "n") -> int:
-    """Return a count in a row. Raises GraphError if it is none."""
+    """Parse the count ``name`` of a row. Raises GraphError if it is not a number."""
     text = row.get(name, {}).get("value", "")
     if not text.isdecimal():
         raise GraphError(f"The endpoint gave {text[:40]!r} as a count.")
@@ -32,26 +32,28 @@ def number(row: dict[str, Any], name: str = "n") -> int:
 
 def count_of(client: SparqlClient, query: str) -> int:
     """Return how many rows a query has. Raises GraphError."""
-    rows = client.select(_counting(query))
+    rows = client.select(_count_query(query))
     if len(rows) != 1:
         raise GraphError(f"The endpoint {client.url} does not count.")
     return number(rows[0])
 
 
-def _counting(query: str) -> str:
+def _count_query(query: str) -> str:
+    """Return the query that counts the rows of ``query``."""
     return f"SELECT (COUNT(*) AS ?n)\nWHERE {{ {{ {query} }} }}"
 
 
 class TooManyRowsError(GraphError):
-    """A query has more rows than are read."""
+    """A query has more rows than the limit."""
 
 
 def all_rows(client: SparqlClient, query: str, most: int = MOST_ROWS) -> list[dict[str, Any]]:
-    """Return all rows of a query without an order; their count comes with the first page.
+    """Return all rows of a query, unordered; their count comes with the first page.
 
-    Raises TooManyRowsError if there are more than ``most``, GraphError if fewer than counted come.
+    Raises TooManyRowsError if there are more than ``most``, GraphError if fewer than counted
+    arrive.
     """
-    first = f"{{ {_counting(query)} }} UNION {{ {query}\nLIMIT {PAGE} }}"
+    first = f"{{ {_count_query(query)} }} UNION {{ {query}\nLIMIT {PAGE} }}"
     rows = client.select(f"SELECT *\nWHERE {{ {first} }}")
     counts = [row for row in rows if "n" in row and len(row) == 1]  # a cut reply may lack it
     total = number(counts[0]) if counts else count_of(client, query)
@@ -74,9 +76,9 @@ def all_rows(client: SparqlClient, query: str, most: int = MOST_ROWS) -> list[di
 
 
 def together(client: SparqlClient, queries: Sequence[str]) -> list[list[dict[str, Any]] | None]:
-    """Return all rows of each of several queries by one request, in no order.
+    """Run several queries in one request; return all rows of each, unordered.
 
-    None where a query has more rows than a page, or its rows did not come; None everywhere if the
+    None for a query with more rows than a page, or whose rows did not arrive; None for each if the
     server refuses such a request. Raises StoreUnavailableError.
     """
     parts = []
@@ -102,9 +104,9 @@ def together(client: SparqlClient, queries: Sequence[str]) -> list[list[dict[str
 
 
 def pages(client: SparqlClient, query: str, *, order: str = "") -> Iterator[list[dict[str, Any]]]:
-    """Yield all rows of a query, page by page; a grouping query has its own order.
+    """Yield all rows of a query, page by page; ``order``: variables of ORDER BY.
 
-    Raises GraphError if the same page comes again and again.
+    Raises GraphError if the server returns the same page repeatedly.
     """
     if not order and re.match(r"\s*SELECT\s+DISTINCT\b", query):
         order = _variables(query)
@@ -125,6 +127,7 @@ def pages(client: SparqlClient, query: str, *, order: str = "") -> Iterator[list
 
 
 def _variables(query: str) -> str:
+    """Return the variables that a query selects, joined by spaces."""
     return " ".join(re.findall(r"\?\w+", query.partition("WHERE")[0]))
 
 

@@ -54,7 +54,7 @@ WIKIDATA_PROPERTY = re.compile(rf"{WIKIDATA}prop/(?:direct/|statement/|qualifier
 
 
 def wanted_language(variable: str, language: str) -> str:
-    """Return the filter of texts in the wanted language, its regions, ``mul``, or none."""
+    """Return the filter on ``variable``: texts in a language, a region of it, ``mul`` or none."""
     tag = literal(language)
     return (
         f'(LANG({variable}) = "" || LANGMATCHES(LANG({variable}), {tag}) || '
@@ -63,24 +63,24 @@ def wanted_language(variable: str, language: str) -> str:
 
 
 def settings_of(record: Attachment) -> str:
-    """Return what of a record a survey depends on."""
+    """Return, as text, the fields of a record that a survey depends on."""
     held = asdict(record)
     names = ("url", "database", "labels", "language", "only", "skip", "keep", "classes")
     return repr([held[name] for name in (*names, "subclasses", "mediators")])
 
 
 def takes(record: Attachment, predicate: str) -> bool:
-    """Return whether edges of a predicate are taken.
+    """Return whether edges of a predicate are included by the record.
 
-    ``only``, ``skip`` and ``keep`` name predicates, and the beginnings of such, up to ``/``, ``#``
-    or ``.``.
+    ``only``, ``skip`` and ``keep`` hold predicates and prefixes of predicates that end at ``/``,
+    ``#`` or ``.``.
     """
     short = predicate.removeprefix(record.prefix)
     return (not record.only or fits(short, record.only)) and not is_skipped(record, short)
 
 
 def is_skipped(record: Attachment, short: str) -> bool:
-    """Return whether a longer entry of ``skip`` than of ``keep`` fits a name."""
+    """Return whether the longest entry that matches a name is in ``skip``, not in ``keep``."""
     skipped, kept = (
         max((len(name) for name in names if fits(short, (name,))), default=0)
         for names in (record.skip, record.keep)
@@ -89,7 +89,7 @@ def is_skipped(record: Attachment, short: str) -> bool:
 
 
 def fits(short: str, names: Sequence[str]) -> bool:
-    """Return whether a name, without the record's prefix, is one of some or begins like one."""
+    """Return whether a name, without the record's prefix, equals or extends one of ``names``."""
     return any(
         short == name or short.startswith(name if name[-1:] in ("/", "#") else f"{name}.")
         for name in names
@@ -97,7 +97,7 @@ def fits(short: str, names: Sequence[str]) -> bool:
 
 
 def profiled(record: Attachment, predicates: dict[str, int]) -> Attachment:
-    """Return the record with what is known of Freebase's and Wikidata's endpoints."""
+    """Return the record completed with the bundled profile of Freebase or Wikidata, if any fits."""
     if record.prefix or record.classes:  # it has been, and may have been edited
         return record
     if f"{FREEBASE}type.object.name" in predicates:
@@ -105,8 +105,8 @@ def profiled(record: Attachment, predicates: dict[str, int]) -> Attachment:
             record,
             labels=record.labels or (f"{FREEBASE}type.object.name", *LABELS[:1]),
             prefix=FREEBASE,
-            skip=record.skip or (*_listed("-"), *_BEYOND_FREEBASE),
-            keep=record.keep if record.skip else _listed("+"),
+            skip=record.skip or (*_freebase_entries("-"), *_BEYOND_FREEBASE),
+            keep=record.keep if record.skip else _freebase_entries("+"),
             mediators=Mediators(pattern=r"[mg]\..*"),
             direction="out",
         )
@@ -121,14 +121,16 @@ def profiled(record: Attachment, predicates: dict[str, int]) -> Attachment:
     return replace(record, labels=record.labels or there or LABELS[:1])
 
 
-def _listed(sign: str) -> tuple[str, ...]:
+def _freebase_entries(sign: str) -> tuple[str, ...]:
+    """Return the entries of the bundled Freebase filters with the sign ``+`` or ``-``."""
     return tuple(line[2:] for line in bundled(FILTERS) if line[0] == sign)
 
 
 def classed(record: Attachment, predicates: dict[str, int], total: int) -> Attachment:
-    """Return the record with the predicates that say classes, unless it has some.
+    """Return the record with the predicates that state classes, unless it has some.
 
-    A chain of subclasses is followed where all triples are counted: elsewhere it takes too long.
+    Subclass chains are followed only where all triples could be counted: elsewhere it takes too
+    long.
     """
     if record.classes:
         return record
@@ -150,25 +152,25 @@ def class_path(record: Attachment) -> str:
 
 
 def taken_filter(record: Attachment) -> str:
-    """Return the condition on ``?p`` of :func:`takes`, names excluded."""
+    """Return the SPARQL condition on ``?p`` that :func:`takes` decides, without names."""
     names = ", ".join(map(iri, (*record.labels, *ALIASES)))
     parts = [f"?p NOT IN ({names})"]
     if record.only:
-        parts.append(f"({_longest(record.prefix, '?p', record.only, ())})")
+        parts.append(f"({_longest_in(record.prefix, '?p', record.only, ())})")
     if record.skip:
-        parts.append(f"!({_longest(record.prefix, '?p', record.skip, record.keep)})")
+        parts.append(f"!({_longest_in(record.prefix, '?p', record.skip, record.keep)})")
     return " && ".join(parts)
 
 
 def shown_filter(record: Attachment, variable: str) -> str:
-    """Return the condition on a class that it is not skipped."""
+    """Return the SPARQL condition that a class is not skipped."""
     if not record.skip:
         return "true"
-    return f"!({_longest(record.prefix, variable, record.skip, record.keep)})"
+    return f"!({_longest_in(record.prefix, variable, record.skip, record.keep)})"
 
 
-def _longest(prefix: str, variable: str, names: Sequence[str], others: Sequence[str]) -> str:
-    """Return the condition that the longest entry that fits is one of ``names``."""
+def _longest_in(prefix: str, variable: str, names: Sequence[str], others: Sequence[str]) -> str:
+    """Return the SPARQL condition that the longest match is in ``names``, not in ``others``."""
     outer = [name for name in names if not fits(name, others)]
     short = "|".join(map(_escaped, (name for name in outer if ":" not in name)))
     whole = [
@@ -180,21 +182,22 @@ def _longest(prefix: str, variable: str, names: Sequence[str], others: Sequence[
     test = f"REGEX(STR({variable}), {literal('^(' + '|'.join(patterns) + ')')})"
     if within := [other for other in others if fits(other, outer)]:
         deeper = [name for name in names if fits(name, within)]
-        test = f"{test} && !({_longest(prefix, variable, within, deeper)})"
+        test = f"{test} && !({_longest_in(prefix, variable, within, deeper)})"
     return test
 
 
 def _escaped(text: str) -> str:
+    """Escape the special characters of regular expressions."""
     return re.sub(r"[.\\+*?()\[\]{}^$|]", r"\\\g<0>", text)
 
 
 def walked_literal(record: Attachment) -> str:
-    """Return the condition on ``?o`` that walks see it: a short text, of the wanted language."""
+    """Return the condition on ``?o`` for literals that walks see: short, in the wanted language."""
     return f"STRLEN(STR(?o)) <= {LONG_TEXT} && {wanted_language('?o', record.language)}"
 
 
 def rank_of(row: dict[str, Any], properties: Sequence[str], language: str) -> int:
-    """Return the rank of a name: by its language, then its property; aliases are never the name."""
+    """Return the rank of a name by its language, then its property; aliases rank last."""
     tag, wanted = row["l"].get("xml:lang", "").lower(), language.lower()
     order = 0 if tag == wanted else 2 if tag == "mul" else 3 if not tag else 1
     predicate = row["p"]["value"]
@@ -203,7 +206,7 @@ def rank_of(row: dict[str, Any], properties: Sequence[str], language: str) -> in
 
 
 def chosen_name(names: Sequence[tuple[int, str]]) -> tuple[str | None, list[str]]:
-    """Return the name of the lowest rank, and the other names."""
+    """Return the name of the lowest rank (None if only aliases), and the other names."""
     ordered = list(dict.fromkeys(text for _, text in sorted(names) if text and is_storable(text)))
     if not ordered or min(rank for rank, _ in names) >= 1_000:
         return None, ordered

@@ -27,7 +27,7 @@ _WHOLE = "^[+-]?([1-9][0-9]*|0)$"
 
 
 def bounded(client: SparqlClient, query: str, most: int = MOST_RELATIONS) -> list[dict[str, Any]]:
-    """Return the first rows of a query, at most so many."""
+    """Return at most the first ``most`` rows of a query."""
     rows: list[dict[str, Any]] = []
     for page in pages(client, query):
         rows += page
@@ -43,7 +43,10 @@ def schema_of(
     called: Mapping[str, str],
     total: int,
 ) -> GraphSchema:
-    """Return the schema of classes with their counts and, by ``called``, their names."""
+    """Build the schema of an endpoint by queries on its classes, literals and relations.
+
+    ``classes``: counts by class; ``called``: names by class; ``total``: the number of triples.
+    """
     sampled = total > COUNTED
     triples = (
         f"{{ SELECT ?s ?p ?o WHERE {{ ?s ?p ?o }} LIMIT {_SAMPLE} }}" if sampled else "?s ?p ?o"
@@ -52,7 +55,7 @@ def schema_of(
     left_out = ", ".join(map(iri, sorted({*names, *record.classes, record.subclasses} - {""})))
     literals = (
         f"{triples} FILTER(isIRI(?s) && isLiteral(?o) && ?p NOT IN ({left_out}) && "
-        f"{wanted_language('?o', record.language)}) {_of_class(record, '?s', '?c')}"
+        f"{wanted_language('?o', record.language)}) {_class_pattern(record, '?s', '?c')}"
     )
     values = bounded(
         client,
@@ -63,7 +66,7 @@ def schema_of(
         f"GROUP BY ?c ?p ?t ORDER BY ?c ?p DESC(?n)",
     )
     owners = {
-        (_class_in(row, "c"), row["p"]["value"]): number(row)
+        (_class_of_row(row, "c"), row["p"]["value"]): number(row)
         for row in bounded(
             client,
             f"SELECT ?c ?p (COUNT(DISTINCT ?s) AS ?n) WHERE {{ {literals} }} GROUP BY ?c ?p "
@@ -73,15 +76,15 @@ def schema_of(
     edges = bounded(
         client,
         f"SELECT ?c ?p ?d (COUNT(*) AS ?n) WHERE {{ {triples} FILTER(isIRI(?s) && isIRI(?o) && "
-        f"?p NOT IN ({left_out})) {_of_class(record, '?s', '?c')} "
-        f"{_of_class(record, '?o', '?d')} }} "
+        f"?p NOT IN ({left_out})) {_class_pattern(record, '?s', '?c')} "
+        f"{_class_pattern(record, '?o', '?d')} }} "
         f"GROUP BY ?c ?p ?d ORDER BY DESC(?n)",
     )
     numbers = _number_types(values)
     short = {name: name.removeprefix(record.prefix) for name in classes} | {"": ""}
     properties: dict[str, list[Property]] = {}
     for (class_, predicate), group in groupby(
-        values, key=lambda row: (_class_in(row, "c"), row["p"]["value"])
+        values, key=lambda row: (_class_of_row(row, "c"), row["p"]["value"])
     ):
         if takes(record, predicate) and class_ in short:
             name = predicate.removeprefix(record.prefix)
@@ -103,34 +106,35 @@ def schema_of(
     patterns = tuple(
         RelationPattern(
             row["p"]["value"].removeprefix(record.prefix),
-            short[_class_in(row, "c")],
-            short[_class_in(row, "d")],
+            short[_class_of_row(row, "c")],
+            short[_class_of_row(row, "d")],
             number(row),
         )
         for row in edges
-        if {_class_in(row, "c"), _class_in(row, "d")} <= short.keys()
+        if {_class_of_row(row, "c"), _class_of_row(row, "d")} <= short.keys()
         and takes(record, row["p"]["value"])
     )
     return GraphSchema(tuple(types), patterns, sampled)
 
 
-def _of_class(record: Attachment, entity: str, class_: str) -> str:
-    """Return the pattern that binds each class of an entity, or leaves it open if it has none."""
+def _class_pattern(record: Attachment, entity: str, class_: str) -> str:
+    """Return the pattern that binds each class of an entity, unbound if it has none."""
     found = f"{entity} {class_path(record)} {class_} FILTER(isIRI({class_}))"
     if record.subclasses or len(record.classes) > 1:  # a path may lead to a class in several ways
         found = f"{{ SELECT DISTINCT {entity} {class_} WHERE {{ {found} }} }}"
     return f"OPTIONAL {{ {found} }}"
 
 
-def _class_in(row: dict[str, Any], variable: str) -> str:
+def _class_of_row(row: dict[str, Any], variable: str) -> str:
+    """Return the class bound in a row, "" if unbound."""
     return str(row[variable]["value"]) if variable in row else ""
 
 
 def _number_types(rows: list[dict[str, Any]]) -> dict[str, ValueType]:
-    """Return the type of the numbers that the texts of a predicate are, if nearly all are."""
+    """Return, by predicate, the numeric type of its texts if nearly all texts are numbers."""
     counts: dict[str, Counter[str]] = {}
     for row in rows:
-        kind = _read(row)[1]
+        kind = _example(row)[1]
         held = counts.setdefault(row["p"]["value"], Counter())
         held[kind] += number(row)
         if kind == "text" or row.get("t", {}).get("value") in (None, f"{XSD}string"):
@@ -146,20 +150,21 @@ def _number_types(rows: list[dict[str, Any]]) -> dict[str, ValueType]:
     return found
 
 
-def _read(row: dict[str, Any]) -> tuple[Value, ValueType]:
+def _example(row: dict[str, Any]) -> tuple[Value, ValueType]:
+    """Return the example value of a row with its type."""
     return read_value(id_of(row["e"])) if "e" in row else ("", "text")
 
 
 def _property(
     name: str, rows: list[dict[str, Any]], owners: int, as_number: ValueType | None
 ) -> Property:
-    """Return the property of a class that rows of datatypes with counts and an example make.
+    """Build a class's property from rows of (datatype, count, example).
 
     ``owners``: how many of the class have it. ``as_text``: numbers that SPARQL does not calculate
-    with, as those of ``xsd:gYear``, or that are texts, which are read ``as_number``. ``unread``:
-    how many values are of another type.
+    with, such as those of ``xsd:gYear``, or texts that are read ``as_number``. ``unread``: how many
+    values are of another type.
     """
-    read = [_read(row) for row in rows]
+    read = [_example(row) for row in rows]
     kind = as_number or common_type([type_ for _, type_ in read])
     numeric = kind in ("integer", "float")
     plain = [value for value, _ in read]

@@ -96,7 +96,7 @@ class SparqlStore:
     # ── states ──────────────────────────────────────────────────────────────────────────────
 
     def refresh(self) -> None:
-        """Read the record again, and count the triples if that was some time ago."""
+        """Read the attachment record again, and count the triples if that is due."""
         self._verified.clear()
         self._likely.clear()
         self._rows.clear()
@@ -120,6 +120,7 @@ class SparqlStore:
             )
 
     def _open(self, record: Attachment) -> None:
+        """Open the survey of a record, made again if outdated, and clear the caches."""
         if (record.url, record.database) != (self.url, self.client.graph):
             raise GraphError(
                 f"{self.folder.name} is attached to another endpoint now.", "Run the command again."
@@ -154,13 +155,14 @@ class SparqlStore:
         self._looked = 0.0
 
     def has_moved(self) -> bool:
-        """Return False: an endpoint does not say when it changes."""
+        """Return False: an endpoint does not report changes."""
         return False
 
     def remarks(self) -> list[str]:
-        """Return what an answer should say: that nothing names the state that it is of.
+        """Return the notes that an answer must carry.
 
-        Then another number of triples than at the survey, and predicates left out.
+        That an endpoint has no version, that its number of triples changed since the survey, and
+        which predicates were left out.
         """
         said = [f"{LIVE} {self.client.url}: an endpoint has no version."]
         if str(self._total) != self._survey.state:
@@ -180,19 +182,22 @@ class SparqlStore:
 
     @property
     def schema_version(self) -> str:
-        """What tells schemas apart."""
+        """A digest of the surveyed schema."""
         held = repr((self._survey.schema, self._relations.ids, settings_of(self.record)))
         return hashlib.sha256(held.encode()).hexdigest()
 
     # ── ids, names and kinds ────────────────────────────────────────────────────────────────
 
     def _id_of(self, term: dict[str, Any]) -> str:
+        """Return the id of a term of a reply."""
         return id_of(term, self.record.prefix)
 
     def _term(self, id_: str) -> str:
+        """Return the SPARQL term of an id."""
         return term_of(id_, self.record.prefix)
 
     def _intern(self, ids: Sequence[str]) -> dict[str, int]:
+        """Assign keys to ids and store them; return the keys by id."""
         keys = {id_: key_of(id_) for id_ in dict.fromkeys(ids)}
         new = [id_ for id_, key in keys.items() if self._ids.get(key) != id_]
         if new:
@@ -202,7 +207,8 @@ class SparqlStore:
             self._ids |= {keys[id_]: id_ for id_ in new}
         return keys
 
-    def _known(self, keys: Sequence[int]) -> list[str]:
+    def _ids_of(self, keys: Sequence[int]) -> list[str]:
+        """Return the id of each key. Raises EntityNotFoundError."""
         missing = [key for key in dict.fromkeys(keys) if key not in self._ids]
         found = self._keys.ids_of(missing)
         self._ids |= found
@@ -220,7 +226,7 @@ class SparqlStore:
         ]
         if is_virtuoso(self.client):  # it holds no ill-typed literal, and refuses a query with one
             wanted = [id_ for id_ in wanted if not is_ill_typed(id_)]
-        if self._whole:  # what the survey names is in a triple
+        if self._has_all_names:  # what the survey names is in a triple
             kept = self._file.keys_of(wanted).tolist()
             self._there.update(
                 id_ for id_, key in zip(wanted, kept, strict=True) if key == key_of(id_)
@@ -238,14 +244,14 @@ class SparqlStore:
     def entities(self, keys: IntArray) -> Entities:
         """Return ids, names and kinds of ``keys``, in order. Raises EntityNotFoundError."""
         listed = keys_array(keys).tolist()
-        ids = self._known(listed)
-        named = self._name(dict(zip(listed, ids, strict=True)))
+        ids = self._ids_of(listed)
+        named = self._name_keys(dict(zip(listed, ids, strict=True)))
         rows = [named[key] for key in listed]
         kinds = np.asarray([row[1] for row in rows], dtype=np.uint8)
         return Entities(keys_array(listed), ids, [row[0] for row in rows], kinds)
 
-    def _name(self, ids: dict[int, str]) -> dict[int, _Named]:
-        """Return name and kind of each key; one query a batch for those that are not known."""
+    def _name_keys(self, ids: dict[int, str]) -> dict[int, _Named]:
+        """Return (name, kind, other names) by key; unknown ones are queried in batches."""
         if len(self._named) > _KEPT:
             self._named.clear()
         wanted = [key for key in ids if key not in self._named and ids[key][:1] != '"']
@@ -258,13 +264,13 @@ class SparqlStore:
                     self._left_out.add(wanted[row])
         wanted = [key for key in wanted if key not in self._named]
         unread = wanted
-        if self._whole:  # the survey kept every name: what it does not name has none
+        if self._has_all_names:  # the survey kept every name: what it does not name has none
             for key in wanted:
-                self._named[key] = self._called(key, ids[key], None, [])
+                self._named[key] = self._named_node(key, ids[key], None, [])
             wanted = []
         for key in wanted:
             if (about := self._around.about.get(ids[key])) is not None:
-                self._named[key] = self._called(
+                self._named[key] = self._named_node(
                     key, ids[key], *chosen_name(about.names), about.types
                 )
         wanted = [key for key in wanted if key not in self._named]
@@ -273,7 +279,7 @@ class SparqlStore:
             some = wanted[start : start + BATCH]
             names: dict[str, list[tuple[int, str]]] = {}
             types: dict[str, list[str]] = {}
-            for row in all_rows(self.client, self._names_of([ids[key] for key in some])):
+            for row in all_rows(self.client, self._names_query([ids[key] for key in some])):
                 id_ = self._id_of(row["s"])
                 if "p" not in row:
                     types.setdefault(id_, []).append(self._id_of(row["l"]))
@@ -282,12 +288,12 @@ class SparqlStore:
                 names.setdefault(id_, []).append((rank, row["l"]["value"].strip()))
             for key in some:
                 named = chosen_name(names.get(ids[key], ()))
-                self._named[key] = self._called(key, ids[key], *named, types.get(ids[key], ()))
+                self._named[key] = self._named_node(key, ids[key], *named, types.get(ids[key], ()))
         self._call_by_iris({key: ids[key] for key in unread})
-        return {key: self._named.get(key) or _value(id_) for key, id_ in ids.items()}
+        return {key: self._named.get(key) or _value_name(id_) for key, id_ in ids.items()}
 
-    def _names_of(self, ids: Sequence[str]) -> str:
-        """Return the query of names and, where these tell mediators, of types of nameless nodes."""
+    def _names_query(self, ids: Sequence[str]) -> str:
+        """Return the query for names and, if types identify mediators, types of nameless nodes."""
         wanted = wanted_language("?l", self.record.language)
         names = " ".join(map(iri, (*self.record.labels, *ALIASES)))
         nodes = " ".join(map(self._term, ids))
@@ -303,7 +309,7 @@ class SparqlStore:
         )
         return f"SELECT ?s ?p ?l\nWHERE {{ {{ {named} }} UNION {{ {types} }} }}"
 
-    def _called(
+    def _named_node(
         self,
         key: int,
         id_: str,
@@ -311,7 +317,10 @@ class SparqlStore:
         others: list[str],
         types: Sequence[str] | None = None,
     ) -> _Named:
-        """Return name and kind; ``types``: None if the survey knows the mediators."""
+        """Return (name, kind, other names) of a node; a nameless one may be a mediator.
+
+        ``types``: its types, None if the survey knows the mediators.
+        """
         if name is None and self._pattern and self._pattern.fullmatch(id_):
             if types is not None and self._mediators and self._mediators.isdisjoint(types):
                 self._left_out.add(key)
@@ -319,7 +328,7 @@ class SparqlStore:
         return name or id_, Kind.ENTITY, others
 
     def _call_by_iris(self, ids: dict[int, str]) -> None:
-        """Give what has no name that of a load: the last part of its IRI."""
+        """Name nameless entities by the last part of their IRIs, as a load does."""
         bare = {key: i for key, i in ids.items() if self._named[key][:2] == (i, Kind.ENTITY)}
         if not bare or self.record.prefix:
             return
@@ -328,8 +337,8 @@ class SparqlStore:
             self._named[key] = (word or id_, Kind.ENTITY, self._named[key][2])
 
     @property
-    def _whole(self) -> bool:
-        """Whether the survey kept every name, as far as the number of triples says."""
+    def _has_all_names(self) -> bool:
+        """Whether the survey kept every name, judged by the number of triples."""
         return self._survey.named < NAMED and str(self._total) == self._survey.state
 
     def details(self, key: int) -> EntityDetails:
@@ -357,13 +366,16 @@ class SparqlStore:
     def by_id(self, keys: IntArray) -> IntArray:
         """Return distinct keys in the order of their ids. Raises EntityNotFoundError."""
         listed = keys_array(keys).tolist()
-        pairs = sorted(zip(self._known(listed), listed, strict=True))
+        pairs = sorted(zip(self._ids_of(listed), listed, strict=True))
         return keys_array([key for _, key in pairs])
 
     def foresee(self, keys: IntArray, direction: Direction) -> None:
-        """Let the next request read edges of some entities, too, of a few all about them."""
+        """Schedule the edges of some entities to be read together with the next request.
+
+        Of a few entities, classes and names are read, too.
+        """
         listed = keys_array(keys).tolist()
-        ids = self._known(listed)
+        ids = self._ids_of(listed)
         self._count_named(listed, ids)
         if direction != "out":  # all edges into a hub nobody asks for
             ids.sort(key=lambda id_: self._degrees.get(id_, 0))
@@ -375,29 +387,29 @@ class SparqlStore:
     # ── queries ─────────────────────────────────────────────────────────────────────────────
 
     def called(self, texts: Sequence[str]) -> list[str]:
-        """Return the ids of entities that have one of some texts as name or id."""
+        """Return the ids of entities whose name or id is one of ``texts``."""
         keys = np.concatenate([self.keys_of(texts), self.find_names(texts)[1]])
         found = self.entities(np.unique(keys[keys >= 0]))
         pairs = zip(found.ids, found.names, strict=True)
         return [id_ for id_, name in pairs if id_ in texts or name in texts]
 
     def rows_of(self, query: str, variables: Sequence[str]) -> list[dict[str, Any]]:
-        """Return all rows of a SELECT without prefixes, however many its replies hold."""
+        """Return all rows of a SELECT without prefixes, in as many requests as needed."""
         if (rows := self._rows.get((query, *variables))) is not None:
             return rows
-        return all_rows(self.client, _selected(query, variables))
+        return all_rows(self.client, _select_query(query, variables))
 
     def foresee_rows(self, queries: Iterable[tuple[str, Sequence[str]]]) -> None:
-        """Read at once the rows of SELECTs that will be asked for, each with its variables."""
+        """Run SELECTs, each with its variables, in one request, and cache their rows."""
         asked = dict.fromkeys((query, *variables) for query, variables in queries)
         if len(asked) > 1:
-            found = together(self.client, [_selected(one[0], one[1:]) for one in asked])
+            found = together(self.client, [_select_query(one[0], one[1:]) for one in asked])
             self._rows |= {
                 one: rows for one, rows in zip(asked, found, strict=True) if rows is not None
             }
 
     def keys_of_terms(self, terms: Iterable[dict[str, Any]]) -> list[int]:
-        """Return the key of each entity of a row."""
+        """Return the key of each term of a result row."""
         ids = [self._id_of(term) for term in terms]
         keys = self._intern(ids)
         self._there.update(keys)
@@ -407,7 +419,7 @@ class SparqlStore:
 
     def neighbours(self, keys: IntArray, direction: Direction) -> Adjacency:
         """Return the edges of ``keys``: one query with its count for each batch, and its pages."""
-        ids = self._known(keys_array(keys).tolist())
+        ids = self._ids_of(keys_array(keys).tolist())
         edges: list[tuple[int, int, str]] = []
         for side, around in enumerate(self._around.edges(ids, direction)):
             if direction in ("both", ("out", "in")[side]):
@@ -419,7 +431,7 @@ class SparqlStore:
                 ]
         numbers = self._intern([other for _, _, other in edges])
         self._there.update(numbers)
-        named = self._name({key: id_ for id_, key in numbers.items()})
+        named = self._name_keys({key: id_ for id_, key in numbers.items()})
         table = sorted(
             {
                 (row, step, key, named[key][1])
@@ -433,28 +445,29 @@ class SparqlStore:
         )
 
     def _step(self, relation: str) -> int:
+        """Return the step along a relation, -1 (and noted) if the survey lacks it."""
         step = self._steps.get(relation, -1)
         if step < 0:
             self._unsurveyed.add(relation)
         return step
 
     def has_edges(self, heads: IntArray, relations: IntArray, tails: IntArray) -> BoolArray:
-        """Return which triples the endpoint has now; each is asked for once a question."""
+        """Return which triples the endpoint has; each is queried once a question."""
         triples = self._triples(heads, relations, tails)
         new = [one for one in dict.fromkeys(triples) if one and one not in self._verified]
-        new += self._beside(new)
+        new += self._likely_triples(new)
         for start in range(0, len(new), BATCH):
             self._verify(new[start : start + BATCH])
         return np.array([one is not None and self._verified[one] for one in triples], np.bool_)
 
     def foresee_edges(self, heads: IntArray, relations: IntArray, tails: IntArray) -> None:
-        """Let the next look-up of triples look up these, too, as far as it has room."""
+        """Schedule triples to be verified together with the next ones, if there is room."""
         self._likely |= dict.fromkeys(filter(None, self._triples(heads, relations, tails)))
 
     def _triples(
         self, heads: IntArray, relations: IntArray, tails: IntArray
     ) -> list[Triple | None]:
-        """Return the ids of triples; None for one of a key or relation that is not known."""
+        """Return the ids of triples, None where a key or a relation is unknown."""
         columns = [keys_array(column).tolist() for column in (heads, relations, tails)]
         known = self._keys.ids_of(list({*columns[0], *columns[2]}))
         names = self._relations.ids
@@ -465,11 +478,11 @@ class SparqlStore:
             for head, relation, tail in zip(*columns, strict=True)
         ]
 
-    def _beside(self, triples: Sequence[Triple]) -> list[Triple]:
-        """Return triples that a question is likely to show beside others: those foreseen first.
+    def _likely_triples(self, triples: Sequence[Triple]) -> list[Triple]:
+        """Return triples to verify in the same request because a question may need them next.
 
-        With those around the ends of the others, around their mediators, and around what is near
-        them, there are as many as one request has room for.
+        Scheduled triples come first, then cached edges around the ends of ``triples``, of their
+        mediators and of their neighbours, as far as the request has room.
         """
         room = BATCH - len(triples)
         if not 0 < room < BATCH:
@@ -501,7 +514,7 @@ class SparqlStore:
         return list(found)[:room]
 
     def _verify(self, triples: Sequence[Triple]) -> None:
-        """Ask for a batch of triples, and for what is expected besides."""
+        """Query a batch of triples, and likely ones; cache which exist."""
         sides: dict[str, list[str]] = {}
         for place, (head, relation, tail) in enumerate(triples):
             if head[:1] == '"':
@@ -525,7 +538,7 @@ class SparqlStore:
     def degrees(self, keys: IntArray) -> IntArray:
         """Return the number of edges that touch each key."""
         listed = keys_array(keys).tolist()
-        ids = self._known(listed)
+        ids = self._ids_of(listed)
         self._count_named(listed, ids)
         wanted = [id_ for id_ in dict.fromkeys(ids) if id_ not in self._degrees]
         out, into = self._around.out, self._around.into
@@ -539,8 +552,8 @@ class SparqlStore:
         return keys_array([self._degrees[id_] for id_ in ids])
 
     def _count_named(self, keys: Sequence[int], ids: Sequence[str]) -> None:
-        """Take the degrees that the survey counted, if these are those of now."""
-        if self._whole and self._total <= COUNTED:
+        """Cache the degrees that the survey counted, if the number of triples is unchanged."""
+        if self._has_all_names and self._total <= COUNTED:
             named = self._file.by_keys("t.id, t.degree", "node", keys_array(keys))
             self._degrees |= {id_: degree for row, id_, degree in named if id_ == ids[row]}
 
@@ -553,39 +566,41 @@ class SparqlStore:
     def instances(self, type_: str) -> IntArray:
         """Return the keys of the entities of a type, ascending; "" is every entity.
 
-        Of an endpoint that is too large to be counted, every one whose name the survey kept.
+        For every entity of an endpoint too large to be counted, those whose names the survey kept.
         """
         if not type_ and self._survey.schema.sampled:
             return self.topic_keys(-1, 1 << 40)
         if type_ not in self._instances:
-            self._take_instances(type_, all_rows(self.client, self._instances_of(type_)))
+            self._keep_instances(type_, all_rows(self.client, self._instances_query(type_)))
         return self._instances[type_]
 
     def foresee_instances(self, types: Sequence[str]) -> None:
-        """Read the entities of some types at once: they will be asked for."""
+        """Read and cache the entities of several types in one request."""
         wanted = [type_ for type_ in dict.fromkeys(types) if type_ and type_ not in self._instances]
         if len(wanted) > 1:
-            found = together(self.client, [self._instances_of(type_) for type_ in wanted])
+            found = together(self.client, [self._instances_query(type_) for type_ in wanted])
             for type_, rows in zip(wanted, found, strict=True):
                 if rows is not None:
-                    self._take_instances(type_, rows)
+                    self._keep_instances(type_, rows)
 
-    def _instances_of(self, type_: str) -> str:
+    def _instances_query(self, type_: str) -> str:
+        """Return the query for the entities of a type, "" for all entities."""
         if type_:
             path = class_path(self.record)
             return query("instances", type=path, **{"class": self._term(type_)})
         ends = (*self.record.labels, *ALIASES, *self.record.classes)
         return query("entities", ends=", ".join(map(iri, ends)))
 
-    def _take_instances(self, type_: str, rows: Sequence[dict[str, Any]]) -> None:
+    def _keep_instances(self, type_: str, rows: Sequence[dict[str, Any]]) -> None:
+        """Cache the entities of a type from the rows of its query."""
         keys = self._intern([self._id_of(row["s"]) for row in rows])
         self._instances[type_] = np.unique(keys_array(list(keys.values())))
 
     def property_values(self, keys: IntArray, name: str) -> tuple[IntArray, list[Value]]:
         """Return (row, value) of the literals of a predicate, by row."""
         found: dict[str, dict[Value, None]] = {}
-        ids = self._known(keys_array(keys).tolist())
-        for id_, _, value in self._of(ids, [name], "values"):
+        ids = self._ids_of(keys_array(keys).tolist())
+        for id_, _, value in self._edges_along(ids, [name], "values"):
             found.setdefault(id_, {})[read_value(value)[0]] = None
         kind = self._numbers_as_text.get(name)
         held = {  # RDF knows no order of several
@@ -597,13 +612,13 @@ class SparqlStore:
 
     def facts(self, keys: IntArray, relations: Sequence[int], *, inverse: bool) -> Facts:
         """Return the edges of ``relations`` whose head (``inverse``: tail) is in ``keys``."""
-        ids = self._known(keys_array(keys).tolist())
+        ids = self._ids_of(keys_array(keys).tolist())
         names = self._relations.ids
         place = {names[relation]: relation for relation in relations}
         at: dict[str, list[int]] = {}
         for row, id_ in enumerate(ids):
             at.setdefault(id_, []).append(row)
-        ends = list(self._of(ids, list(place), "facts_in" if inverse else "facts_out"))
+        ends = list(self._edges_along(ids, list(place), "facts_in" if inverse else "facts_out"))
         numbers = self._intern([end for _, _, end in ends])
         edges = sorted(
             {
@@ -615,10 +630,13 @@ class SparqlStore:
         table = np.array(edges, dtype=np.int64).reshape(-1, 4)
         return Facts(*(table[:, column] for column in range(4)))
 
-    def _of(
+    def _edges_along(
         self, ids: Sequence[str], names: Sequence[str], asked: str
     ) -> Iterator[tuple[str, str, str]]:
-        """Yield (id, relation, other id) of some relations; of a few nodes all is read at once."""
+        """Yield (id, relation, other id) of some relations' edges, as heads or tails.
+
+        ``asked``: the query that reads them; of a few nodes all edges are read at once and cached.
+        """
         distinct = [id_ for id_ in dict.fromkeys(ids) if id_[:1] != '"' or asked == "facts_in"]
         side: Direction = "in" if asked == "facts_in" else "out"
         if len(distinct) <= FEW and self._around.load(distinct, side, PAGE):
@@ -644,22 +662,23 @@ class SparqlStore:
     # ── look-ups ────────────────────────────────────────────────────────────────────────────
 
     def find_names(self, names: Sequence[str]) -> tuple[IntArray, IntArray]:
-        """Return (position, key) of exact matches, sorted; names not kept are as written."""
+        """Return (position, key) of exact matches, sorted; names the survey lacks are queried."""
         positions, keys = self._file.find_names(names)
         pairs = set(zip(positions.tolist(), keys.tolist(), strict=True))
         missing = set(range(len(names))) - {position for position, _ in pairs}
-        if missing and not self._whole:
-            pairs |= self._found({place: names[place] for place in missing})
+        if missing and not self._has_all_names:
+            pairs |= self._find_on_endpoint({place: names[place] for place in missing})
         ordered = sorted(pairs)
         return keys_array([pair[0] for pair in ordered]), keys_array([pair[1] for pair in ordered])
 
-    def _found(self, names: dict[int, str]) -> set[tuple[int, int]]:
+    def _find_on_endpoint(self, names: dict[int, str]) -> set[tuple[int, int]]:
+        """Query the endpoint for nodes with some names; return (position, key) pairs."""
         at: dict[str, list[int]] = {}
         for place, name in names.items():
             if form := name_form(name):
                 at.setdefault(form, []).append(place)
         found: set[tuple[int, int]] = set()
-        for text in self._searches(at, names):
+        for text in self._name_queries(at, names):
             for page in pages(self.client, text):
                 for row in page:
                     if forms := at.get(name_form(row["l"]["value"])):
@@ -667,8 +686,8 @@ class SparqlStore:
                         found |= {(place, self._intern([id_])[id_]) for place in forms}
         return found
 
-    def _searches(self, at: dict[str, list[int]], names: dict[int, str]) -> Iterator[str]:
-        """Yield queries of nodes with names: by their words if the server can, else exact."""
+    def _name_queries(self, at: dict[str, list[int]], names: dict[int, str]) -> Iterator[str]:
+        """Yield queries for nodes with names: by full text if the server has it, else exact."""
         if self._survey.text_indexes:
             for form in at:
                 if words := words_query(form):
@@ -684,7 +703,7 @@ class SparqlStore:
             )
 
     def suggest(self, text: str, limit: int = 5, *, prefix: bool = False) -> IntArray:
-        """Return keys of entities with names like ``text``, of those that the survey kept."""
+        """Return keys of entities with names like ``text``, among names that the survey kept."""
         return self._file.suggest(text, limit, prefix=prefix)
 
     def topic_keys(self, after: int = -1, limit: int = 10_000) -> IntArray:
@@ -692,7 +711,7 @@ class SparqlStore:
         return self._file.topic_keys(after, min(limit, 1 << 40))
 
     def close(self) -> None:
-        """Give back what the store holds open. Calling it again does nothing."""
+        """Close the client and the files. Closing twice does nothing."""
         if self._names is not None:
             self._names.close()
             self._names = None
@@ -706,11 +725,13 @@ class SparqlStore:
         self.close()
 
 
-def _selected(query: str, variables: Sequence[str]) -> str:
+def _select_query(query: str, variables: Sequence[str]) -> str:
+    """Wrap a query to select some of its variables."""
     return f"SELECT {' '.join(variables)}\nWHERE {{ {{ {query} }} }}"
 
 
-def _value(id_: str) -> _Named:
+def _value_name(id_: str) -> _Named:
+    """Return (name, kind, other names) of a value's id."""
     match = re.fullmatch(r'"(.*)"(?:@[\w-]+|\^\^(?:xsd:(\w+)|<(.*)>))?', id_, re.DOTALL)
     if match is None:
         return id_, Kind.VALUE, []
@@ -719,4 +740,5 @@ def _value(id_: str) -> _Named:
 
 
 def _version(total: int, record: Attachment) -> str:
+    """Return the version of an endpoint's KG: a digest of its triple count and its record."""
     return hashlib.sha256(repr((total, record.url, settings_of(record))).encode()).hexdigest()

@@ -77,7 +77,7 @@ _OF_VIRTUOSO = ("http://www.openlinksw.com/", "http://localuriqaserver/", "http:
 
 @dataclass(frozen=True, slots=True)
 class SparqlTaken:
-    """What a user says of an endpoint before it is surveyed; None keeps what the record says."""
+    """What a user configures before an endpoint is surveyed; None keeps the record's value."""
 
     label_property: Sequence[str] | None = None
     default_language: str | None = None
@@ -110,7 +110,7 @@ def attach_endpoint(
             before = read_attachment(folder)
             if (before.url, before.database) == (record.url, record.database):
                 record = replace(before, attached=record.attached)
-        record = _with(record, taken)
+        record = _with_user_settings(record, taken)
         survey, record = survey_endpoint(client, record, folder, progress)
         if taken.direction is not None:
             record = replace(record, direction=taken.direction)
@@ -119,7 +119,7 @@ def attach_endpoint(
 
 
 def _choose_graph(client: SparqlClient, progress: Progress) -> None:
-    """Take the one graph that is not Virtuoso's own, which its default graph holds, too."""
+    """On Virtuoso, set the client to the only named graph that is not Virtuoso's own."""
     if client.graph:
         return
     client.select("SELECT * WHERE { ?s ?p ?o } LIMIT 1")  # who answers
@@ -131,21 +131,23 @@ def _choose_graph(client: SparqlClient, progress: Progress) -> None:
         progress.note(f"The graph that is asked is {own[0]}, the only one.")
     elif own:
         progress.note(
-            f"All {len(own):,} graphs are asked together ({_some(own)}): `--named-graph` asks one."
+            f"All {len(own):,} graphs are asked together ({_shown(own)}): `--named-graph` asks one."
         )
 
 
 def _named_graphs(client: SparqlClient) -> list[str]:
+    """Return the IRIs of the endpoint's named graphs, sorted, up to a bound."""
     rows = client.select(f"{query('graphs')}\nLIMIT {_MOST_GRAPHS}")
     return sorted(row["g"]["value"] for row in rows if "g" in row)
 
 
-def _some(graphs: Sequence[str]) -> str:
+def _shown(graphs: Sequence[str]) -> str:
+    """Join the first five graph IRIs into text."""
     return ", ".join(graphs[:5]) + (", …" if len(graphs) > 5 else "")
 
 
-def _empty(client: SparqlClient) -> GraphError:
-    """Return the error of an endpoint without triples, in the graph that is asked."""
+def _no_triples(client: SparqlClient) -> GraphError:
+    """Return the error of an endpoint or named graph without triples."""
     if client.graph:
         return GraphError(
             f"The graph {client.graph} of the endpoint {client.url} holds no triples.",
@@ -159,18 +161,20 @@ def _empty(client: SparqlClient) -> GraphError:
         )
     return GraphError(
         f"The default graph of the endpoint {client.url} holds no triples; it has {len(graphs):,} "
-        f"named graphs ({_some(graphs)}).",
+        f"named graphs ({_shown(graphs)}).",
         "`named_graph` asks one.",
     )
 
 
 def _now() -> str:
+    """Return the current time as ISO 8601 text."""
     import datetime
 
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 def _free_name(home: Path, client: SparqlClient) -> str:
+    """Return a KG name after the endpoint's host, numbered if another KG has it."""
     from urllib.parse import urlsplit
 
     host = (urlsplit(client.url).hostname or "").split(".")
@@ -178,14 +182,15 @@ def _free_name(home: Path, client: SparqlClient) -> str:
     base = base if is_kg_name(base) and not base.isdecimal() else "endpoint"
     name, count = base, 1
     while (home / name / LOADED).exists() or (
-        is_attached(home, name) and not _is(home / name, client)
+        is_attached(home, name) and not _is_same_endpoint(home / name, client)
     ):
         count += 1
         name = f"{base}-{count}"
     return name
 
 
-def _is(folder: Path, client: SparqlClient) -> bool:
+def _is_same_endpoint(folder: Path, client: SparqlClient) -> bool:
+    """Return whether the KG in ``folder`` is attached to this endpoint and graph."""
     try:
         record = read_attachment(folder)
     except GraphError:
@@ -193,7 +198,8 @@ def _is(folder: Path, client: SparqlClient) -> bool:
     return (record.url, record.database) == (client.url, client.graph)
 
 
-def _with(record: Attachment, taken: SparqlTaken) -> Attachment:
+def _with_user_settings(record: Attachment, taken: SparqlTaken) -> Attachment:
+    """Return the record with the settings that the user gave in ``taken``."""
     given: dict[str, Any] = {
         "labels": taken.label_property,
         "language": taken.default_language,
@@ -208,14 +214,20 @@ def _with(record: Attachment, taken: SparqlTaken) -> Attachment:
 def survey_endpoint(
     client: SparqlClient, record: Attachment, folder: Path, progress: Progress
 ) -> tuple[Survey, Attachment]:
-    """Ask the endpoint what it holds; write the survey. Returns it, and the record completed."""
+    """Survey an endpoint by queries, and write the survey; return it and the completed record.
+
+    1. Count triples and predicates; complete the record by the profile of a known endpoint.
+    2. Read names of predicates and of nodes, up to a bound.
+    3. Read classes and datatypes as the schema, and what tells mediators.
+    4. Write the survey file, and the keys of the nodes read.
+    """
     began, timeout = time.monotonic(), client.timeout
     client.timeout = max(timeout, _TIMEOUT)
     try:
         with progress.task("counting the endpoint's triples"):
             total = count_triples(client)
             if not total:
-                raise _empty(client)
+                raise _no_triples(client)
             predicates, all_counted = _predicates(client, total, progress)
             record = classed(profiled(record, predicates), predicates, total)
         names = {*record.labels, *ALIASES}
@@ -285,12 +297,12 @@ def survey_endpoint(
 
 
 def is_virtuoso(client: SparqlClient) -> bool:
-    """Return whether the server that answered called itself Virtuoso."""
+    """Return whether the endpoint's server identified itself as Virtuoso."""
     return "virtuoso" in client.server.lower()
 
 
 def count_triples(client: SparqlClient) -> int:
-    """Return the number of triples. Raises GraphError."""
+    """Count the triples. Raises GraphError."""
     rows = client.select(query("count_triples"))
     if len(rows) != 1:
         raise GraphError(f"The endpoint {client.url} does not count its triples.")
@@ -300,7 +312,7 @@ def count_triples(client: SparqlClient) -> int:
 def _predicates(
     client: SparqlClient, total: int, progress: Progress
 ) -> tuple[dict[str, int], bool]:
-    """Return the predicates with their counts (0: not counted), and whether these are all."""
+    """Return predicates with counts (0: not counted), and whether the list is complete."""
     for name in ("predicates", "predicates_there", "predicates_sampled"):
         found: dict[str, int] = {}
         try:
@@ -325,13 +337,13 @@ def _predicates(
 def _schema(
     client: SparqlClient, record: Attachment, total: int, progress: Progress
 ) -> GraphSchema:
-    """Return the schema; of a large endpoint to which it is too much, none, with a note."""
+    """Build the schema; an empty one, with a note, if a large endpoint cannot answer."""
     try:
         most = MOST_RELATIONS if total <= COUNTED else _MOST_CLASSES
         shown = shown_filter(record, "?c")
         text = query("classes", type=class_path(record), shown_class=shown)
         classes = {row["c"]["value"]: number(row) for row in bounded(client, text, most)}
-        called = _called(client, record, list(classes))
+        called = _labels_of(client, record, list(classes))
         return schema_of(client, record, classes, called, total)
     except GraphError as error:
         if total <= COUNTED:
@@ -343,9 +355,9 @@ def _schema(
 def _mediator_types(
     client: SparqlClient, record: Attachment, schema: GraphSchema, predicates: Iterable[str]
 ) -> tuple[str, ...]:
-    """Return the types of Freebase's mediators, if there are nodes of any.
+    """Return the types of Freebase's mediators, if the endpoint has nodes of any.
 
-    A node without a name that is of none is a thing with no name in the wanted language.
+    A nameless node of none of these types is an entity without a name in the wanted language.
     """
     if record.prefix != FREEBASE:
         return ()
@@ -361,7 +373,7 @@ def _mediator_types(
 def _nameless(
     client: SparqlClient, record: Attachment, mediators: Sequence[str], predicates: Iterable[str]
 ) -> list[str]:
-    """Return the ids of nodes without a name that are not mediators either."""
+    """Return the ids of nameless nodes whose types are not those of mediators."""
     labels = [label for label in record.labels if label in predicates]
     if not mediators or not labels:
         return []
@@ -377,7 +389,7 @@ def _nameless(
 
 
 def _edges_of(client: SparqlClient, record: Attachment, ids: Sequence[str]) -> Counter[str]:
-    """Return how many edges lead between each node and one of ``ids``."""
+    """Count the edges between each node and one of ``ids``."""
     counted: Counter[str] = Counter()
     around = Around(client, record)
     for start in range(0, len(ids), BATCH):
@@ -390,7 +402,7 @@ def _edges_of(client: SparqlClient, record: Attachment, ids: Sequence[str]) -> C
 def _predicate_names(
     client: SparqlClient, record: Attachment, relations: Sequence[str]
 ) -> dict[str, str]:
-    """Return what relations are called by the label of the property, in the wanted language."""
+    """Return names of relations by the label of the predicate in the wanted language."""
     if record.prefix == FREEBASE:  # an id says more there than a label such as "Gender"
         return {}
     properties = {
@@ -398,11 +410,12 @@ def _predicate_names(
         for name in relations
         if is_term(name)
     }
-    called = _called(client, record, sorted({*properties.values()}))
+    called = _labels_of(client, record, sorted({*properties.values()}))
     return {name: called[iri_] for name, iri_ in properties.items() if iri_ in called}
 
 
-def _called(client: SparqlClient, record: Attachment, iris: Sequence[str]) -> dict[str, str]:
+def _labels_of(client: SparqlClient, record: Attachment, iris: Sequence[str]) -> dict[str, str]:
+    """Return the best label of each IRI that has one."""
     names: dict[str, list[tuple[int, str]]] = {}
     for start in range(0, len(iris), BATCH):
         rows = all_rows(
@@ -422,7 +435,7 @@ def _called(client: SparqlClient, record: Attachment, iris: Sequence[str]) -> di
 
 
 def _names(client: SparqlClient, record: Attachment, total: int) -> list[Node]:
-    """Return named nodes up to a bound. Raises GraphError if there are fewer than counted."""
+    """Return named nodes up to a bound. Raises GraphError if fewer arrive than counted."""
     properties = [*record.labels, *ALIASES]
     held: dict[str, list[tuple[int, str]]] = {}
     text = query(
@@ -453,7 +466,7 @@ def _names(client: SparqlClient, record: Attachment, total: int) -> list[Node]:
 
 
 def _unlabelled(client: SparqlClient, record: Attachment, named: Set[str]) -> list[Node]:
-    """Return nodes without a label, called by the last part of their IRIs, as a load calls them."""
+    """Return nodes without a label, named by the last part of their IRIs, as a load does."""
     text = query(
         "unlabelled",
         labels="|".join(map(iri, record.labels)),
@@ -477,7 +490,7 @@ def _unlabelled(client: SparqlClient, record: Attachment, named: Set[str]) -> li
 
 
 def _searches_words(client: SparqlClient, record: Attachment, nodes: Sequence[Node]) -> bool:
-    """Return whether Virtuoso's full text finds a node by a word of its name."""
+    """Return whether Virtuoso's full-text index finds a node by a word of its name."""
     if not is_virtuoso(client):
         return False
     for node in nodes[:50]:
@@ -491,7 +504,7 @@ def _searches_words(client: SparqlClient, record: Attachment, nodes: Sequence[No
 
 
 def words_query(text: str) -> str:
-    """Return the words of a text as ``bif:contains`` wants them, all of them; "" if none.
+    """Return the words of a text as a conjunctive ``bif:contains`` query, "" if it has none.
 
     >>> words_query("O'Neil, Bob")
     "'o' AND 'neil' AND 'bob'"
@@ -501,7 +514,7 @@ def words_query(text: str) -> str:
 
 
 def by_words(record: Attachment, words: str, most: int) -> str:
-    """Return the query of nodes whose name has some words, and at most so many characters."""
+    """Return the query for nodes whose names have some words, and at most ``most`` characters."""
     return query(
         "by_words",
         names=" ".join(map(iri, (*record.labels, *ALIASES))),

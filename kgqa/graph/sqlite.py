@@ -63,6 +63,7 @@ class SqliteStores(StoreBackend):
     """The KGs in a home, ``<home>/<kg>/graph.sqlite`` each, or the KG in a file."""
 
     def __init__(self, url: str, options: StoreOptions) -> None:
+        """Parse the URL as a file of one KG or a home folder. Raises UsageError."""
         _, separator, rest = url.partition("://")
         name = rest.removeprefix("/") if separator else url
         if not name or (separator and not rest.startswith("/")):
@@ -78,7 +79,7 @@ class SqliteStores(StoreBackend):
         self.home = None if self.holds_one else self.path
 
     def list_kgs(self, faults: list[KgqaError] | None = None) -> list[KGInfo]:
-        """Return the KGs by name; each of a home is named after its folder."""
+        """List the KGs by name; each KG of a home is named after its folder."""
         if self.holds_one:
             if not self.path.exists():
                 return []
@@ -123,7 +124,7 @@ class SqliteStores(StoreBackend):
         return SqliteChanger(store)
 
     def delete(self, kg: str, progress: Progress) -> bool:
-        """Delete a KG's file. Raises UsageError for a file that holds something else."""
+        """Delete a KG's file. Raises UsageError if the file holds something else."""
         del progress
         path = self.path / check_kg_name(kg) / FILE_NAME
         if self.holds_one:
@@ -140,12 +141,13 @@ class SqliteStores(StoreBackend):
 
     @contextmanager
     def writer(self, kg: str) -> Iterator[SqliteWriter]:
-        """Return the writer of a KG. Raises UsageError for a file of another kind."""
+        """Open the writer of a KG. Raises UsageError if the file is of another kind."""
         if self.holds_one and self.path.exists():
             self._refuse_other(kg)
         yield SqliteWriter(self.path if self.holds_one else self.path / kg / FILE_NAME)
 
     def _refuse_other(self, kg: str) -> None:
+        """Raise UsageError if the file to be replaced is not the KG ``kg``."""
         try:
             with SqliteStore(self.path) as store:
                 there = store.info.name
@@ -163,10 +165,11 @@ class SqliteStores(StoreBackend):
 
 
 class SqliteStore(SqliteReader, StoredPropertyGraph):
-    """The KG in the file ``path``, called ``name``. A ``GraphStore``. ``timeout``: of locks.
+    """The KG in the SQLite file ``path``, named ``name``. A ``GraphStore``.
 
-    Raises KGNotFoundError if the file does not exist, StoreUnavailableError if it is not a KG,
-    damaged or may not be read, GraphError if it has another layout.
+    ``timeout``: how long to wait for locks, in seconds. Raises KGNotFoundError if the file does not
+    exist, StoreUnavailableError if it is not a KG, damaged or unreadable, GraphError if it has
+    another layout.
     """
 
     most_read = MOST_EDGES  # of which all may be read, to find classes
@@ -181,6 +184,7 @@ class SqliteStore(SqliteReader, StoredPropertyGraph):
         self._read()
 
     def _read(self) -> None:
+        """Open the file, and read its meta record."""
         _check_file(self.path)
         self._file = stamp_of(self.path)  # before it is opened: never newer than what is read
         self._relations = None
@@ -192,7 +196,7 @@ class SqliteStore(SqliteReader, StoredPropertyGraph):
             self.info = dataclasses.replace(self.info, name=self._name)
 
     def refresh(self) -> None:
-        """Read the KG again if it was changed or reloaded, also after it was not there."""
+        """Read the KG again if its file was changed, replaced or created since."""
         if self._lost or (self._db is not None and stamp_of(self.path) != self._file):
             super().close()
             self._lost = True  # until it can be read
@@ -205,21 +209,21 @@ class SqliteStore(SqliteReader, StoredPropertyGraph):
         super().close()
 
     def details(self, key: int) -> EntityDetails:
-        """Return all that is known of one entity. Raises EntityNotFoundError."""
+        """Return everything stored about one entity. Raises EntityNotFoundError."""
         rows = self.query(
             "SELECT id, name, kind, aliases, types, properties FROM entity WHERE key = ?",
             [int(key)],
         )
         if not rows:
-            raise self._no_key(int(key))
+            raise self._unknown_key(int(key))
         id_, name, kind, aliases, types, properties = rows[0]
         return EntityDetails(
             id=id_,
             name=name,
             kind=Kind(kind),
-            aliases=self._parsed(_TEXTS, aliases, id_),
-            types=self._parsed(_TEXTS, types, id_),
-            properties=self._parsed(_OBJECT, properties, id_) if properties else {},
+            aliases=self._parse_json(_TEXTS, aliases, id_),
+            types=self._parse_json(_TEXTS, types, id_),
+            properties=self._parse_json(_OBJECT, properties, id_) if properties else {},
         )
 
     def described(self, keys: IntArray) -> Iterator[Described]:
@@ -228,7 +232,7 @@ class SqliteStore(SqliteReader, StoredPropertyGraph):
         types: dict[str, tuple[str, ...]] = {}
         for _, key, id_, name, kind, listed, properties in self.by_keys(columns, "entity", keys):
             if listed not in types:
-                types[listed] = tuple(self._parsed(_TEXTS, listed, id_))
+                types[listed] = tuple(self._parse_json(_TEXTS, listed, id_))
             yield key, id_, name, kind, types[listed], properties
 
     def instances(self, type_: str) -> IntArray:
@@ -251,27 +255,27 @@ class SqliteStore(SqliteReader, StoredPropertyGraph):
         keys = keys_array(keys)
         columns = self._edge_columns() if len(keys) > _FEW_KEYS else self._columns
         sides = [
-            columns.neighbours(keys, side) if columns else self._side(keys, side, table)
+            columns.neighbours(keys, side) if columns else self._read_edges(keys, side, table)
             for side, table in enumerate(("edges_out", "edges_in"))
             if direction in ("both", ("out", "in")[side])
         ]
         return sides[0] if len(sides) == 1 else Adjacency.merged(*sides)
 
     def edges_of(self, keys: IntArray, relations: IntArray, *, inverse: bool) -> Adjacency:
-        """Return the edges of ``relations`` alone that ``keys``, ascending, have one way."""
+        """Return the edges of ``relations`` alone of ascending ``keys``, in one direction."""
         columns = self._edge_columns() if len(keys) > _FEW_KEYS else None
         if columns is None:
             return super().edges_of(keys, relations, inverse=inverse)
         return columns.edges_of(keys, relations, int(inverse))
 
     def prepare(self) -> None:
-        """Make the columns of the edges of a KG that is not small, and keep them."""
+        """Build and cache the edge columns, unless the KG is small."""
         if self._edge_columns() is None and _FEW_EDGES < self.info.edges <= MOST_EDGES:
-            self._columns = self._made_columns()
+            self._columns = self._new_edge_columns()
             self.kept.write(_COLUMNS, _COLUMNS_BY, self._columns.arrays())
 
     def _edge_columns(self) -> EdgeColumns | None:
-        """Return the columns of the edges, if some process made them."""
+        """Return the cached edge columns, None if no process built them."""
         if not self._looked:
             self._looked = True
             found = self.kept.read(_COLUMNS, _COLUMNS_BY)
@@ -281,12 +285,13 @@ class SqliteStore(SqliteReader, StoredPropertyGraph):
                     self._columns = EdgeColumns.read(found[0], *size)
         return self._columns
 
-    def _made_columns(self) -> EdgeColumns:
+    def _new_edge_columns(self) -> EdgeColumns:
+        """Build the edge columns from the file's tables."""
         kind, degree = np.zeros(self.info.next_key, np.uint8), np.zeros(self.info.next_key, "i8")
         rows = np.array(self.query("SELECT key, kind, degree FROM entity"), "i8").reshape(-1, 3)
         kind[rows[:, 0]], degree[rows[:, 0]] = rows[:, 1], np.maximum(rows[:, 2], 0)
         keys = keys_array([key for (key,) in self.query("SELECT key FROM edges_out ORDER BY key")])
-        found = self._side(keys, 0, "edges_out")
+        found = self._read_edges(keys, 0, "edges_out")
         return EdgeColumns.of((keys[found.row], found.step // 2, found.target), kind, degree)
 
     def degrees(self, keys: IntArray) -> IntArray:
@@ -299,7 +304,7 @@ class SqliteStore(SqliteReader, StoredPropertyGraph):
         """Return for each (head, relation, tail), in stored direction, whether it is in the KG."""
         heads, relations, tails = (keys_array(column) for column in (heads, relations, tails))
         unique, rows = np.unique(heads, return_inverse=True)
-        there = self._side(unique, 0, "edges_out")  # the file itself, and nothing made of it
+        there = self._read_edges(unique, 0, "edges_out")  # the file itself, and nothing made of it
         wanted = np.isin(there.target, tails) & np.isin(there.step, relations * 2)
         have = set(
             zip(
@@ -312,13 +317,15 @@ class SqliteStore(SqliteReader, StoredPropertyGraph):
         asked = zip(rows.tolist(), (relations * 2).tolist(), tails.tolist(), strict=True)
         return np.fromiter((edge in have for edge in asked), dtype=np.bool_, count=len(heads))
 
-    def _parsed(self, what: TypeAdapter[Any], text: str, id_: str) -> Any:
+    def _parse_json(self, what: TypeAdapter[Any], text: str, id_: str) -> Any:
+        """Parse a JSON field of an entity. Raises StoreUnavailableError if it is damaged."""
         try:
             return what.validate_json(text)
         except (ValueError, TypeError):
             raise self._damaged(f"entity {id_} does not read") from None
 
-    def _side(self, keys: IntArray, side: int, table: str) -> Adjacency:
+    def _read_edges(self, keys: IntArray, side: int, table: str) -> Adjacency:
+        """Read the packed edges of ``keys`` from ``table`` and check them; ``side`` 0: heads."""
         blobs: list[bytes] = []
         rows: list[int] = []
         for row, crc, packed in self.by_keys("t.crc, t.edges", table, keys):
@@ -340,6 +347,7 @@ class SqliteStore(SqliteReader, StoredPropertyGraph):
         )
 
     def _read_info(self, application: int, version: int) -> KGInfo:
+        """Check the file's kind, layout and tables; return its meta record."""
         if application != APPLICATION_ID:
             raise StoreUnavailableError(f"{self.path} is an SQLite file, but holds no KG.", _AGAIN)
         if version != USER_VERSION:
@@ -358,12 +366,14 @@ class SqliteStore(SqliteReader, StoredPropertyGraph):
         return info
 
     def _read_relations(self) -> Relations:
+        """Read all relations, checking their names and keys."""
         rows = self.query("SELECT key, id, name, inverse FROM relation")
         if any(row[2] is None or not 0 <= row[0] < self.info.next_relation for row in rows):
             raise self._damaged("a relation in it has no name or number")
         return Relations.of(rows, self.info.next_relation)
 
     def _fault(self, error: sqlite3.Error) -> KgqaError:
+        """Translate a SQLite error, such as a locked or inaccessible file."""
         text = str(error)
         if "locked" in text or "busy" in text:
             return StoreUnavailableError(
@@ -376,10 +386,12 @@ class SqliteStore(SqliteReader, StoredPropertyGraph):
         return super()._fault(error)
 
     def _damaged(self, what: str) -> StoreUnavailableError:
+        """Return the error of a damaged file."""
         return StoreUnavailableError(f"{self.path} is damaged: {what}.", _AGAIN)
 
 
 def _check_file(path: Path) -> None:
+    """Raise KgqaError unless ``path`` is a readable, complete SQLite file."""
     try:
         with path.open("rb") as file:
             header = file.read(100)

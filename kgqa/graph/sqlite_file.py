@@ -88,10 +88,11 @@ _TYPES = {
 
 
 class SqliteReader(ABC):
-    """What the stores of such files share; closed by ``close`` or ``with``.
+    """The node tables that a KG's file and an attached KG's survey share, read-only.
 
     ``table`` holds the nodes (key, id, name, kind, degree), ``<table>_text`` their full text,
-    ``name_norm`` the normalised names. ``called``: what errors call the store.
+    ``name_norm`` the normalised names. ``called``: how errors name the store. Closed by ``close``
+    or ``with``.
     """
 
     def __init__(self, path: Path, table: str, called: str) -> None:
@@ -104,7 +105,7 @@ class SqliteReader(ABC):
 
     @contextlib.contextmanager
     def _opening(self, timeout: float = 5.0) -> Iterator[tuple[int, int]]:
-        """Open the file; yield its (application id, layout) for the body to check."""
+        """Open the file; yield its (application id, layout version) for the caller to check."""
         try:
             self._db = sqlite3.connect(
                 f"{self.path.as_uri()}?mode=ro", uri=True, timeout=timeout, isolation_level=None
@@ -125,7 +126,7 @@ class SqliteReader(ABC):
         if any(type_ != "table" for type_, _, _ in query_result):
             raise self._damaged("it has views or triggers")
         have = {name: " ".join(str(sql).split()) for _, name, sql in query_result}
-        if odd := [name for name, sql in _made_by(tables).items() if have.get(name) != sql]:
+        if odd := [name for name, sql in _created_by(tables).items() if have.get(name) != sql]:
             raise self._damaged(f"its table {odd[0]} is not as it is made")
 
     def keys_of(self, ids: Sequence[str]) -> IntArray:
@@ -138,7 +139,7 @@ class SqliteReader(ABC):
     def entities(self, keys: IntArray) -> Entities:
         """Return ids, names and kinds of ``keys``. Raises EntityNotFoundError."""
         keys = keys_array(keys)
-        rows = self._nodes("t.id, t.name, t.kind", keys)
+        rows = self._node_rows("t.id, t.name, t.kind", keys)
         return Entities(
             keys=keys,
             ids=[row[1] for row in rows],
@@ -147,7 +148,7 @@ class SqliteReader(ABC):
         )
 
     def relations(self) -> Relations:
-        """Return all relations; read once and kept."""
+        """Return all relations; cached after the first read."""
         if self._relations is None:
             self._relations = self._read_relations()
         return self._relations
@@ -174,7 +175,7 @@ class SqliteReader(ABC):
         return keys_array([pair[0] for pair in pairs]), keys_array([pair[1] for pair in pairs])
 
     def suggest(self, text: str, limit: int = 5, *, prefix: bool = False) -> IntArray:
-        """Return keys of entities that share words with ``text``, then of like beginnings."""
+        """Return keys of entities that share words with ``text``, then of those beginning alike."""
         # only letters and digits are left, in quotes: never FTS syntax
         words = normalise(text).split()
         starts = [word[: max(2, len(word) * 2 // 3)] for word in words]
@@ -215,14 +216,15 @@ class SqliteReader(ABC):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _nodes(self, columns: str, keys: IntArray) -> list[Any]:
+    def _node_rows(self, columns: str, keys: IntArray) -> list[Any]:
+        """Return (position, columns) of the nodes of ``keys``. Raises EntityNotFoundError."""
         rows = list(self.by_keys(columns, self._table, keys))
         if len(rows) < len(keys):
-            raise self._no_key(int(np.delete(keys, [row[0] for row in rows]).min()))
+            raise self._unknown_key(int(np.delete(keys, [row[0] for row in rows]).min()))
         return rows
 
     def by_keys(self, columns: str, table: str, keys: IntArray) -> Iterator[Any]:
-        """Yield (position in ``keys``, columns) of the rows of ``table`` (``t``), in that order."""
+        """Yield (position in ``keys``, columns) of rows of ``table`` (alias ``t``), by position."""
         for start in range(0, len(keys), _KEYS):
             yield from self.query(
                 # CROSS JOIN keeps the order of the keys asked for
@@ -232,7 +234,7 @@ class SqliteReader(ABC):
             )
 
     def query(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        """Return the rows of a reading statement; for the store's own parts."""
+        """Run a reading statement; return its rows, with SQLite errors translated."""
         if self._db is None:
             raise GraphError(f"{self._called} is closed.")
         try:
@@ -250,6 +252,7 @@ class SqliteReader(ABC):
         return rows
 
     def _fault(self, error: sqlite3.Error) -> KgqaError:
+        """Translate a SQLite error: closed, used in another thread, or damaged."""
         if isinstance(error, sqlite3.ProgrammingError):
             if "closed" in str(error):
                 return GraphError(f"{self._called} is closed.")
@@ -260,7 +263,8 @@ class SqliteReader(ABC):
                 )
         return self._damaged(str(error))
 
-    def _no_key(self, key: int) -> EntityNotFoundError:
+    def _unknown_key(self, key: int) -> EntityNotFoundError:
+        """Return the error of a key that no entity has."""
         return EntityNotFoundError(
             f"The KG {self.info.name} has no entity with key {key}.",
             "Keys belong to one version of a KG; look the entity up by its id.",
@@ -272,12 +276,12 @@ class SqliteReader(ABC):
 
     @abstractmethod
     def _damaged(self, what: str) -> StoreUnavailableError:
-        """Return the error that says what is wrong with the file, and what mends it."""
+        """Return the error of a damaged file: what is wrong, and how to repair it."""
 
 
 @cache
-def _made_by(tables: str) -> dict[str, str]:
-    """Return the statement of each table that a script makes; FTS makes some of its own."""
+def _created_by(tables: str) -> dict[str, str]:
+    """Return the CREATE statement of each table of a script, with FTS's own tables."""
     with contextlib.closing(sqlite3.connect(":memory:")) as db:
         db.executescript(tables)
         made = db.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchall()
@@ -285,7 +289,7 @@ def _made_by(tables: str) -> dict[str, str]:
 
 
 def prepare(db: sqlite3.Connection, application: int, layout: int, tables: str) -> None:
-    """Make the tables of a new file that is thrown away if anything goes wrong."""
+    """Create the tables of a new file, without a journal: on failure it is discarded."""
     # so it needs no journal
     db.execute("PRAGMA journal_mode = OFF")
     db.execute("PRAGMA synchronous = OFF")
@@ -296,7 +300,7 @@ def prepare(db: sqlite3.Connection, application: int, layout: int, tables: str) 
 
 
 def text_queries(select: str, texts: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
-    """Yield statements, with parameters, for rows whose column, named last, is one of ``texts``."""
+    """Yield statements, with parameters, for the rows whose last-named column is in ``texts``."""
     # Each once, and none that cannot be there.
     wanted = [text for text in dict.fromkeys(texts) if is_storable(text)]
     for start in range(0, len(wanted), _TEXTS):

@@ -54,7 +54,7 @@ NODE_COLUMNS = ("id", "name", "aliases", "kind", "types", "properties")
 
 
 class SqliteWriter:
-    """Writes a KG to ``path``, whose folder is made if need be. A ``GraphWriter``."""
+    """Writes a KG to ``path``, creating its folder. A ``GraphWriter``."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
@@ -67,9 +67,9 @@ class SqliteWriter:
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give the file to be written, which then takes the place of ``path`` in one step.
+    """Yield a temporary file to write, which replaces ``path`` atomically at the end.
 
-    One process at a time. Raises StoreUnavailableError, GraphError.
+    Locks ``path`` for one process. Raises StoreUnavailableError, GraphError.
     """
     part = path.with_name(f".{path.name}.partial")
     try:
@@ -101,11 +101,13 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def _remove(path: Path) -> None:
+    """Delete a database file and its journal, if they exist."""
     for name in (path.name, f"{path.name}-journal"):
         path.with_name(name).unlink(missing_ok=True)
 
 
 def _fill(path: Path, source: GraphSource, progress: Progress) -> None:
+    """Write a whole KG into a new database file."""
     info = source.info
     rows = 2 * info.nodes + 2 * info.edges
     with (
@@ -137,10 +139,10 @@ def _fill(path: Path, source: GraphSource, progress: Progress) -> None:
 def _insert(db: sqlite3.Connection, table: str, *columns: Sequence[Any]) -> None:
     """Insert rows, given as columns; a row with an existing key is replaced.
 
-    A statement takes many rows: starting one costs as much as a row. A value that all rows share
-    stands in it.
+    Many rows share one statement, since each statement costs as much as a row. A value common to
+    all rows is written into the statement.
     """
-    literals = [_literal(column) for column in columns]
+    literals = [_shared_literal(column) for column in columns]
     bound = [c for c, literal in zip(columns, literals, strict=True) if literal is None]
     width = len(bound)
     values: list[Any] = [None] * (width * len(columns[0]))
@@ -156,7 +158,8 @@ def _insert(db: sqlite3.Connection, table: str, *columns: Sequence[Any]) -> None
     db.executemany(statement + row, left)
 
 
-def _literal(column: Sequence[Any]) -> str | None:
+def _shared_literal(column: Sequence[Any]) -> str | None:
+    """Return the SQL literal of a column's value if all rows share it, else None."""
     literal = _LITERALS.get(column[0]) if len(column) else None
     return literal if literal and column.count(column[0]) == len(column) else None
 
@@ -164,9 +167,14 @@ def _literal(column: Sequence[Any]) -> str | None:
 def _write_edges(
     db: sqlite3.Connection, source: GraphSource, kinds: NDArray[np.uint8], task: Task
 ) -> IntArray:
+    """Write packed edges by head and by tail; return the degree of each node."""
     degrees = np.zeros(len(kinds), dtype=np.int64)
 
-    def columns_of(batches: Iterator[pa.RecordBatch], near: str, far: str) -> Iterator[Columns]:
+    def count_degrees(batches: Iterator[pa.RecordBatch], near: str, far: str) -> Iterator[Columns]:
+        """Yield (ends, relations, others) of batches, and add to ``degrees``.
+
+        Properties of edges are written on the pass by head.
+        """
         for batch in batches:
             task.advance(len(batch))
             if near == "head":
@@ -181,8 +189,8 @@ def _write_edges(
             yield ends, batch.column("relation").to_numpy(), others
 
     sides = (
-        ("edges_out", columns_of(source.edge_batches(), "head", "tail")),
-        ("edges_in", columns_of(source.incoming_batches(), "tail", "head")),
+        ("edges_out", count_degrees(source.edge_batches(), "head", "tail")),
+        ("edges_in", count_degrees(source.incoming_batches(), "tail", "head")),
     )
     for table, columns in sides:
         for keys, packed in _adjacency(columns, kinds):
@@ -193,7 +201,7 @@ def _write_edges(
 def _adjacency(
     columns: Iterable[Columns], kinds: NDArray[np.uint8]
 ) -> Iterator[tuple[list[int], list[bytes]]]:
-    """Yield keys of nodes, and the packed edges of each; a batch may end within a node."""
+    """Yield keys of nodes with the packed edges of each; a node may span batches."""
     last, held = -1, b""
     for near, relations, far in columns:
         records = np.empty(len(near), dtype=EDGE)
@@ -221,6 +229,7 @@ def _adjacency(
 def _write_entities(
     db: sqlite3.Connection, source: GraphSource, degrees: IntArray, task: Task
 ) -> None:
+    """Write all nodes and their texts, in slices."""
     key = 0
     for batch in source.node_batches():
         for start in range(0, len(batch), _ROWS):
@@ -240,7 +249,7 @@ def _insert_nodes(
     )
     lists = (_json_lists(rows.column(name)) for name in ("aliases", "types"))
     _insert(db, "entity", keys, ids, names, kinds, degrees, *lists, properties)
-    names, others = _texts(rows)
+    names, others = _search_texts(rows)
     if isinstance(keys, range) and not any(others):
         statement = (
             "INSERT INTO entity_text (rowid, name, aliases) SELECT ? + key, value, '' "
@@ -251,11 +260,11 @@ def _insert_nodes(
             db.execute(statement, (keys[at], text))
         return
     statement = "INSERT INTO entity_text (rowid, name, aliases) VALUES (?, ?, ?)"
-    db.executemany(statement, _searched(keys, names, others))
+    db.executemany(statement, _text_rows(keys, names, others))
 
 
 def _json_lists(lists: pa.ListArray) -> list[str]:
-    """Return each list of texts as JSON; most are empty."""
+    """Format each list of texts as JSON; most are empty."""
     texts = ["[]"] * len(lists)
     places = np.flatnonzero(pc.list_value_length(lists).fill_null(0))
     for place, given in zip(places.tolist(), lists.take(places).to_pylist(), strict=True):
@@ -263,10 +272,10 @@ def _json_lists(lists: pa.ListArray) -> list[str]:
     return texts
 
 
-def _texts(rows: pa.RecordBatch) -> tuple[list[str | None], list[str]]:
-    """Return what ``entity_text`` holds of nodes: entities' names and aliases, normalised.
+def _search_texts(rows: pa.RecordBatch) -> tuple[list[str | None], list[str]]:
+    """Return the searchable texts of nodes: entities' normalised names and aliases.
 
-    So a query's words are split as these are. The name is None of what is not searched.
+    They are normalised as a query's words are. The name is None for nodes that are not searched.
     """
     names, aliases = rows.column("name").fill_null(""), rows.column("aliases")
     others = [""] * len(rows)
@@ -280,10 +289,10 @@ def _texts(rows: pa.RecordBatch) -> tuple[list[str | None], list[str]]:
     return norms.to_pylist(), others
 
 
-def _searched(
+def _text_rows(
     keys: Sequence[int], names: list[str | None], others: list[str]
 ) -> Iterator[tuple[int, str, str]]:
-    """Return the rows of ``entity_text``."""
+    """Yield the rows of ``entity_text``: key, name and aliases."""
     rows = zip(keys, names, others, strict=True)
     return ((key, name, aliases) for key, name, aliases in rows if name is not None)
 
@@ -303,7 +312,7 @@ class SqliteChanger:
         self._ask = store.query
 
     def nodes(self, keys: IntArray) -> list[Node]:
-        """Return the nodes of ``keys``."""
+        """Return the nodes of ``keys``, which must all exist."""
         columns = ", ".join(f"t.{name}" for name in _NODE)
         rows = []
         for _, *row in self._store.by_keys(columns, "entity", keys):
@@ -312,7 +321,7 @@ class SqliteChanger:
         return rows
 
     def properties(self, edges: Sequence[KeyedEdge]) -> list[str | None]:
-        """Return the properties of edges."""
+        """Return the properties of edges as JSON, None for an edge without any."""
         statement = f"SELECT properties FROM edge_properties {_EDGE}"
         answers = [self._ask(statement, edge) for edge in edges]
         return [rows[0][0] if rows else None for rows in answers]
@@ -337,7 +346,10 @@ class SqliteChanger:
         return sorted(left)
 
     def apply(self, change: GraphChange) -> None:
-        """Make the change. Raises StoreUnavailableError, GraphError."""
+        """Apply the change in a copy that replaces the file.
+
+        Raises StoreUnavailableError, GraphError.
+        """
         with replacing(self._store.path) as part:
             shutil.copyfile(self._store.path, part)
             with contextlib.closing(sqlite3.connect(part, isolation_level=None)) as db:
@@ -347,18 +359,19 @@ class SqliteChanger:
                 if json.loads(info)["version"] != change.before.version:
                     raise overtaken(change.info.name, str(self._store.path))
                 db.execute("BEGIN")
-                _apply(db, change)
+                _apply_change(db, change)
                 db.execute("COMMIT")
 
 
-def _apply(db: sqlite3.Connection, change: GraphChange) -> None:
+def _apply_change(db: sqlite3.Connection, change: GraphChange) -> None:
+    """Write a change into the copied database."""
     db.execute("UPDATE meta SET info = ?", (json.dumps(asdict(change.info)),))
     db.executemany(
         "DELETE FROM relation WHERE key = ?", ((key,) for key in change.removed_relations)
     )
     db.executemany("INSERT OR REPLACE INTO relation VALUES (?, ?, ?, ?)", change.relations)
     keys, rows = _rows_of(change.old.values())
-    db.executemany(_REMOVE_TEXT, _searched(keys, *_texts(rows)))
+    db.executemany(_REMOVE_TEXT, _text_rows(keys, *_search_texts(rows)))
     db.executemany("DELETE FROM entity WHERE key = ?", ((key,) for key in change.removed_nodes))
     _insert_nodes(db, *_rows_of(change.nodes), [0] * len(change.nodes))
     added, removed = change.names()
@@ -372,14 +385,14 @@ def _apply(db: sqlite3.Connection, change: GraphChange) -> None:
 
 
 def _rows_of(nodes: Collection[Node]) -> tuple[list[int], pa.RecordBatch]:
-    """Return keys of nodes, and their rows."""
+    """Return the keys of nodes, and a batch of their other columns."""
     return [node["key"] for node in nodes], pa.RecordBatch.from_pylist(
         [{name: node[name] for name in NODE_COLUMNS} for node in nodes], schema=ENTITY_SCHEMA
     )
 
 
 def _apply_edges(db: sqlite3.Connection, change: GraphChange) -> None:
-    """Rewrite the packed edges of nodes that get or lose one, or have a neighbour of a new kind."""
+    """Rewrite the packed edges of nodes that gain or lose one, or have a changed neighbour."""
     kinds: dict[int, int] = {
         node["key"]: node["kind"]
         for node in change.nodes
@@ -390,7 +403,7 @@ def _apply_edges(db: sqlite3.Connection, change: GraphChange) -> None:
     near |= {node["key"] for node in change.nodes}  # for their degrees
     for key in turned.tolist():
         for table in ("edges_out", "edges_in"):
-            near.update(_edges(db, table, key)["target"].tolist())
+            near.update(_read_edges(db, table, key)["target"].tolist())
     changes: dict[str, dict[int, tuple[list[Any], list[Any]]]] = {"edges_out": {}, "edges_in": {}}
     for which, edges in enumerate((change.edges, change.removed_edges)):
         for head, relation, tail in edges:
@@ -398,6 +411,7 @@ def _apply_edges(db: sqlite3.Connection, change: GraphChange) -> None:
             changes["edges_in"].setdefault(tail, ([], []))[which].append((relation, head))
 
     def kind_of(key: int) -> int:
+        """Return the kind of a node, from the change or the database."""
         if key not in kinds:
             row = db.execute("SELECT kind FROM entity WHERE key = ?", [key]).fetchone()
             kinds[key] = int(row[0])
@@ -407,9 +421,9 @@ def _apply_edges(db: sqlite3.Connection, change: GraphChange) -> None:
     for key in sorted(near):
         degree = 0
         for table, by_key in changes.items():
-            edges = _edges(db, table, key)
+            edges = _read_edges(db, table, key)
             added, removed = by_key.get(key, ([], []))
-            edges = edges[~_among(edges, [*added, *removed])]
+            edges = edges[~_edge_mask(edges, [*added, *removed])]
             new = np.array([(rel, kind_of(far), far) for rel, far in added], dtype=EDGE)
             edges = np.concatenate([edges, new])
             edges = edges[np.lexsort((edges["target"], edges["relation"]))]
@@ -428,13 +442,14 @@ def _apply_edges(db: sqlite3.Connection, change: GraphChange) -> None:
             db.execute("UPDATE entity SET degree = ? WHERE key = ?", [degree, key])
 
 
-def _edges(db: sqlite3.Connection, table: str, key: int) -> NDArray[np.void]:
+def _read_edges(db: sqlite3.Connection, table: str, key: int) -> NDArray[np.void]:
+    """Return the packed edges of a node."""
     row = db.execute(f"SELECT edges FROM {table} WHERE key = ?", [key]).fetchone()
     return np.frombuffer(row[0] if row else b"", dtype=EDGE)
 
 
-def _among(edges: NDArray[np.void], some: Sequence[tuple[int, int]]) -> NDArray[np.bool_]:
-    """Return which packed edges are one of ``some`` (relation, far end)."""
+def _edge_mask(edges: NDArray[np.void], some: Sequence[tuple[int, int]]) -> NDArray[np.bool_]:
+    """Return which packed edges are among the pairs ``some`` (relation, far end)."""
     present = np.zeros(len(edges), np.bool_)
     wanted = set(some)
     if wanted and len(edges):

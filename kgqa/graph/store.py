@@ -38,7 +38,7 @@ class GraphStore(Protocol):
 
     @property
     def url(self) -> str:
-        """Where the KG lies, without credentials."""
+        """The KG's address, without credentials."""
 
     def keys_of(self, ids: Sequence[str]) -> IntArray:
         """Return the key of each id, -1 if there is none. Shape: ``[len(ids)]``."""
@@ -47,10 +47,10 @@ class GraphStore(Protocol):
         """Return ids, names and kinds of ``keys``, in order. Raises EntityNotFoundError."""
 
     def details(self, key: int) -> EntityDetails:
-        """Return all that is known of one entity. Raises EntityNotFoundError."""
+        """Return everything stored about one entity. Raises EntityNotFoundError."""
 
     def relations(self) -> Relations:
-        """Return all relations; read once and kept."""
+        """Return all relations; cached after the first read."""
 
     def neighbours(self, keys: IntArray, direction: Direction) -> Adjacency:
         """Return every edge that leaves (out), enters (in) or touches (both) the distinct ``keys``.
@@ -68,7 +68,7 @@ class GraphStore(Protocol):
         """Return (position, key) of entities with that normalised name or alias, sorted."""
 
     def suggest(self, text: str, limit: int = 5, *, prefix: bool = False) -> IntArray:
-        """Return keys of entities like ``text``, best first: ranks differ between stores.
+        """Return keys of entities like ``text``, best first; the ranking differs between stores.
 
         ``prefix``: only those with a word that begins with each word of ``text``.
         """
@@ -77,13 +77,13 @@ class GraphStore(Protocol):
         """Return up to ``limit`` keys above ``after``, ascending, of entities that have an edge."""
 
     def refresh(self) -> None:
-        """Read the KG as it is now, if it was changed or loaded again; then ``info`` is new.
+        """Switch to the KG's present version, if it was changed or loaded again.
 
         Raises KGNotFoundError if it is gone.
         """
 
     def close(self) -> None:
-        """Give back what the store holds open. Calling it again does nothing."""
+        """Release files and connections. Closing twice does nothing."""
 
     def __enter__(self) -> GraphStore: ...
     def __exit__(self, *_: object) -> None: ...
@@ -91,14 +91,14 @@ class GraphStore(Protocol):
 
 @runtime_checkable
 class LiveStore(Protocol):
-    """A ``GraphStore`` of a database that others write to, which is read as it is.
+    """A ``GraphStore`` of a database that others write to, read in its present state.
 
-    What is read between ``refresh`` and ``has_moved`` is of one state unless the latter is true.
+    What is read between ``refresh`` and ``has_moved`` is of one state unless ``has_moved`` is true.
     """
 
     @property
     def schema_version(self) -> str:
-        """What tells schemas apart: labels, properties and relations, and their keys."""
+        """A digest of labels, properties and relations, and of their keys."""
 
     def has_moved(self) -> bool:
         """Return whether the database was changed since ``refresh``."""
@@ -109,23 +109,23 @@ class LiveStore(Protocol):
 
 @runtime_checkable
 class EndpointStore(Protocol):
-    """A ``GraphStore`` whose calls are requests, and whose keys are hashes, in no order."""
+    """A ``GraphStore`` whose calls are requests, and whose keys are unordered hashes."""
 
     def by_id(self, keys: IntArray) -> IntArray:
         """Return distinct keys in the order of their ids. Raises EntityNotFoundError."""
 
     def foresee(self, keys: IntArray, direction: Direction) -> None:
-        """Let the next request read edges of some entities, too, of a few all about them."""
+        """Schedule the edges of some entities to be read together with the next request."""
 
     def foresee_edges(self, heads: IntArray, relations: IntArray, tails: IntArray) -> None:
-        """Let the next look-up of triples look up these, too, as far as it has room."""
+        """Schedule triples to be verified together with the next ones, if there is room."""
 
     def foresee_instances(self, types: Sequence[str]) -> None:
-        """Read the entities of some types at once: they will be asked for."""
+        """Read and cache the entities of several types in one request."""
 
 
 def foresee(store: GraphStore | EndpointStore, keys: IntArray, direction: Direction) -> None:
-    """Let an endpoint read edges of some entities together with the next request."""
+    """Schedule edges of entities for the next request to an endpoint; no effect on other stores."""
     if isinstance(store, EndpointStore):
         store.foresee(keys, direction)
 
@@ -133,13 +133,13 @@ def foresee(store: GraphStore | EndpointStore, keys: IntArray, direction: Direct
 def foresee_edges(
     store: GraphStore | EndpointStore, heads: IntArray, relations: IntArray, tails: IntArray
 ) -> None:
-    """Let an endpoint look up triples together with the next ones that are asked for."""
+    """Schedule triples to be verified with the next request to an endpoint."""
     if isinstance(store, EndpointStore):
         store.foresee_edges(heads, relations, tails)
 
 
 def in_id_order(store: GraphStore | EndpointStore, keys: IntArray) -> IntArray:
-    """Return distinct keys in the order that every store of the same graph gives its entities.
+    """Return distinct keys sorted by id, the order common to every store of the same graph.
 
     Keys of a loaded KG are in the order of ids already.
     """
@@ -150,7 +150,7 @@ def in_id_order(store: GraphStore | EndpointStore, keys: IntArray) -> IntArray:
 
 
 def id_places(store: GraphStore | EndpointStore, keys: IntArray) -> IntArray:
-    """Return at which place of :func:`in_id_order` each of some distinct keys stands."""
+    """Return the position of each key in the order of :func:`in_id_order`."""
     ordered = in_id_order(store, keys)
     sorter = np.argsort(ordered)
     places: IntArray = sorter[np.searchsorted(ordered, keys, sorter=sorter)]
@@ -164,23 +164,23 @@ class CypherStore(Protocol):
     def run(
         self, cypher: str, parameters: dict[str, Any], limit: int = 1_000, timeout: float = 60.0
     ) -> list[dict[str, Any]]:
-        """Return up to ``limit`` rows of a statement, which the server lets only read.
+        """Run a read-only statement; return up to ``limit`` rows.
 
-        Values are as JSON has them, nodes and relationships as their element ids. ``timeout``: in
-        seconds. Raises GraphError.
+        Values are JSON, nodes and relationships are element ids. ``timeout``: in seconds. Raises
+        GraphError.
         """
 
 
 def schema_version(store: GraphStore) -> str:
-    """Return the version of what a store's relations are and lead to in general.
+    """Return the version of a store's schema, as opposed to its content.
 
-    What an answer shows is never kept by it: that is of ``info.version`` alone.
+    Cached results of questions depend on ``info.version`` instead.
     """
     return store.schema_version if isinstance(store, LiveStore) else store.info.version
 
 
 class GraphSource(Protocol):
-    """A whole KG, sorted, in batches; each method starts over at each call."""
+    """A whole KG as sorted batches; each call of a method starts again from the first batch."""
 
     @property
     def info(self) -> KGInfo:
@@ -204,7 +204,7 @@ class GraphSource(Protocol):
 
 
 class GraphWriter(Protocol):
-    """Writes one KG so that it becomes visible only when it is whole, and replaces an older one."""
+    """Writes one KG, which becomes visible only when complete, and replaces an older one."""
 
     def write(self, source: GraphSource, progress: Progress) -> None:
-        """Write the KG; an older one serves until then. Raises GraphError."""
+        """Write the KG; an older one is served until it is complete. Raises GraphError."""

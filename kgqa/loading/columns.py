@@ -35,7 +35,7 @@ class ColumnWriter:
         self._stream.write_batch(batch)
 
     def close(self) -> None:
-        """Finish the file."""
+        """Close the file."""
         try:
             self._stream.close()
         finally:  # a full disk
@@ -49,7 +49,7 @@ class ColumnWriter:
 
 
 def read_columns(path: Path) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of a file, as they were appended; nothing if it does not exist."""
+    """Yield the batches of a file in the order of appending; nothing if it does not exist."""
     if not path.exists():
         return
     with pa.OSFile(str(path), "rb") as file, pa.ipc.open_stream(file) as stream:
@@ -57,7 +57,7 @@ def read_columns(path: Path) -> Iterator[pa.RecordBatch]:
 
 
 def gathered(batches: Iterable[pa.RecordBatch], rows: int = CHUNK_ROWS) -> Iterator[pa.RecordBatch]:
-    """Yield the same rows in batches of about ``rows``."""
+    """Regroup rows into batches of about ``rows``."""
     held: list[pa.RecordBatch] = []
     count = 0
     for batch in batches:
@@ -71,15 +71,15 @@ def gathered(batches: Iterable[pa.RecordBatch], rows: int = CHUNK_ROWS) -> Itera
 
 
 def joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """Return several batches of one schema as one."""
+    """Concatenate batches of one schema."""
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
 class Buckets:
-    """Rows split by their key into ranges, each small enough to be sorted in memory.
+    """Rows partitioned by key range, each part small enough to be sorted in memory.
 
-    Rows are held up to ``memory`` bytes, and beyond in a file for each bucket. ``span``: how many
-    keys a bucket has.
+    Up to ``memory`` bytes are held in memory, the rest in a file for each bucket. ``span``: the
+    number of keys of a bucket.
     """
 
     def __init__(self, folder: Path, keys: int, span: int, memory: int = 32 << 20) -> None:
@@ -93,7 +93,7 @@ class Buckets:
         folder.mkdir(parents=True, exist_ok=True)
 
     def add(self, keys: IntArray, rows: pa.RecordBatch) -> None:
-        """Put each row into the bucket of its key."""
+        """Add rows to the buckets of their keys."""
         if not len(rows):
             return
         self._bytes += rows.nbytes
@@ -111,7 +111,7 @@ class Buckets:
             self._spill()
 
     def take(self, bucket: int) -> list[pa.RecordBatch]:
-        """Return the rows of a bucket, in the order they came, and forget them."""
+        """Return the rows of a bucket in the order of addition, and remove them from memory."""
         held, self._held[bucket] = self._held[bucket], []
         if self._spilled[bucket]:
             path = self._path(bucket)
@@ -126,18 +126,21 @@ class Buckets:
         return held
 
     def each(self, work: Callable[[pa.RecordBatch], pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Read the buckets in order; yield ``work(rows)`` of each that has rows."""
+        """Yield ``work(rows)`` of each bucket with rows, in order."""
 
-        def done(bucket: int) -> pa.RecordBatch | None:
+        def worked_on(bucket: int) -> pa.RecordBatch | None:
+            """Apply ``work`` to one bucket; None if it has no rows."""
             held = self.take(bucket)
             return work(joined(held)) if held else None
 
-        yield from (rows for rows in mapped(done, range(self.count)) if rows is not None)
+        yield from (rows for rows in mapped(worked_on, range(self.count)) if rows is not None)
 
     def _path(self, bucket: int) -> Path:
+        """Return the file of a bucket."""
         return self._folder / f"{bucket}.arrow"
 
     def _spill(self) -> None:
+        """Append all rows in memory to the buckets' files."""
         for bucket, held in enumerate(self._held):
             if held:
                 batch = joined(held)

@@ -32,9 +32,10 @@ _NOTHING = np.empty(0, dtype=np.int64)
 
 
 class EdgeTable:
-    """The edges of a KG, by keys; ``relations``: the sorted ids of relations with an edge."""
+    """The edges of a KG by keys; ``relations``: the sorted ids of relations that have an edge."""
 
     def __init__(self, spool: Spool, ids: IdTable, folder: Path, dropped: Counter[str]) -> None:
+        """Convert a scan's edges to keys, counting those without a known end as dropped."""
         self._dropped, self._ids = dropped, ids
         names = spool.scanned.relations
         order = sorted(range(len(names)), key=names.__getitem__)
@@ -42,7 +43,7 @@ class EdgeTable:
         used = np.zeros(len(names), dtype=np.bool_)
 
         def keyed(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int, str]:
-            """Return the edges of ``batch`` by keys, how many lack an end, and one of these."""
+            """Convert ids to keys; return the edges, how many lack an end, and one of these."""
             heads, tails = (ids.keys_of(batch.column(end)) for end in ("head", "tail"))
             relations = rank[batch.column("relation").to_numpy()].astype(np.int32)
             columns = {"head": heads, "relation": relations, "tail": tails}
@@ -55,7 +56,7 @@ class EdgeTable:
                 return rows, 0, ""
             first = int(np.argmin(good))
             head, tail = (
-                _text_of(batch.column(end)[first : first + 1]) for end in ("head", "tail")
+                _first_id(batch.column(end)[first : first + 1]) for end in ("head", "tail")
             )
             relation = names[batch.column("relation")[first].as_py()]
             return rows.filter(pa.array(good)), lost, f"{head} {relation} {tail}"
@@ -77,16 +78,17 @@ class EdgeTable:
         self._final = np.cumsum(used) - 1
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield (head, relation, tail, properties), sorted and unique; relation and keys as int64.
+        """Yield (head, relation, tail, properties), sorted and unique; keys are int64.
 
-        The column of properties is there only if a row of the batch has some.
+        The column of properties is omitted from a batch without any.
         """
-        for rows, repeated, example in mapped(self._bucket, range(self._plain.count)):
+        for rows, repeated, example in mapped(self._sorted_bucket, range(self._plain.count)):
             lose(self._dropped, REPEATED, repeated, example)
             if len(rows):
                 yield rows
 
-    def _bucket(self, bucket: int) -> tuple[pa.RecordBatch, int, str]:
+    def _sorted_bucket(self, bucket: int) -> tuple[pa.RecordBatch, int, str]:
+        """Sort and deduplicate a bucket; also return the number of repeated edges, and one."""
         plain, about = self._plain.take(bucket), self._about.take(bucket)
         heads, relations, tails = (
             np.concatenate([rows.column(name).to_numpy() for rows in plain + about] or [_NOTHING])
@@ -100,10 +102,10 @@ class EdgeTable:
             example = ""
             if repeated and REPEATED not in self._dropped:
                 order = np.lexsort((tails, relations, heads))
-                example = self._said(*(column[order] for column in (heads, relations, tails)))
+                example = self._repeated(*(column[order] for column in (heads, relations, tails)))
             return rows, repeated, example
         order = np.lexsort((tails, relations, heads))
-        starts = np.flatnonzero(_firsts(heads[order], relations[order], tails[order]))
+        starts = np.flatnonzero(_first_of_runs(heads[order], relations[order], tails[order]))
         texts = pa.chunked_array(
             [pa.nulls(len(batch), pa.string()) for batch in plain]
             + [batch.column("properties") for batch in about]
@@ -120,23 +122,24 @@ class EdgeTable:
         rows = pa.RecordBatch.from_arrays(columns, names=[*_NAMES, "properties"])
         sorted_ = (column[order] for column in (heads, relations, tails))
         repeated = len(order) - len(rows)
-        return rows, repeated, self._said(*sorted_) if repeated else ""
+        return rows, repeated, self._repeated(*sorted_) if repeated else ""
 
-    def _said(self, heads: IntArray, relations: IntArray, tails: IntArray) -> str:
-        """Return the first edge that sorted columns repeat, by its ids."""
-        place = int(np.argmin(_firsts(heads, relations, tails)))
+    def _repeated(self, heads: IntArray, relations: IntArray, tails: IntArray) -> str:
+        """Return the first repeated edge of sorted columns, as text with ids."""
+        place = int(np.argmin(_first_of_runs(heads, relations, tails)))
         head, tail = (self._ids.texts_of(key, key + 1)[0] for key in (heads[place], tails[place]))
         return f"{head} {self.relations[relations[place]]} {tail}"
 
 
-def _text_of(ends: pa.Array) -> str:
+def _first_id(ends: pa.Array) -> str:
+    """Return the first of a column of ids, text or mids, as text."""
     return str((decode_mids(ends.to_numpy()) if pa.types.is_integer(ends.type) else ends)[0])
 
 
 def sorted_edges(
     heads: IntArray, relations: IntArray, tails: IntArray
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """Return three columns sorted by the first, the second, the third, without repeated rows."""
+    """Sort three columns by the first, second and third; drop repeated rows."""
     if not len(heads):
         return heads, relations, tails
     low = int(heads.min())
@@ -151,20 +154,22 @@ def sorted_edges(
             packed & ((1 << widths[2]) - 1),
         )
     order = np.lexsort((tails, relations, heads))
-    order = order[_firsts(heads[order], relations[order], tails[order])]
+    order = order[_first_of_runs(heads[order], relations[order], tails[order])]
     return heads[order], relations[order], tails[order]
 
 
-def _firsts(heads: IntArray, relations: IntArray, tails: IntArray) -> BoolArray:
+def _first_of_runs(heads: IntArray, relations: IntArray, tails: IntArray) -> BoolArray:
+    """Return which rows of sorted columns differ from the row before."""
     first = np.ones(len(heads), dtype=np.bool_)
     first[1:] = (np.diff(heads) != 0) | (np.diff(relations) != 0) | (np.diff(tails) != 0)
     return first
 
 
 def _choose(texts: pa.Array, order: IntArray, starts: IntArray) -> tuple[IntArray, dict[int, str]]:
-    """Return for each group of equal edges (``order`` from each start on) the row that stays.
+    """Choose which row of each group of equal edges to keep; also merge named graphs.
 
-    And the properties of the groups, by number, that are of an edge in several named graphs.
+    A group is the rows ``order`` from each of ``starts`` on. The second value has, by group, the
+    merged properties of an edge that is in several named graphs.
     """
     chosen = order[starts].copy()
     united: dict[int, str] = {}
@@ -179,7 +184,7 @@ def _choose(texts: pa.Array, order: IntArray, starts: IntArray) -> tuple[IntArra
 
 
 def in_graphs(held: list[str | None]) -> str | None:
-    """Return the properties of an edge that is in several named graphs and says nothing else.
+    """Merge the properties of an edge in several named graphs; None if it has other properties.
 
     >>> in_graphs(['{"graph": "b"}', '{"graph": "a"}', None])
     '{"graph": ["a", "b"]}'
@@ -197,7 +202,7 @@ def in_graphs(held: list[str | None]) -> str | None:
 
 
 def preference(text: str | None) -> tuple[float, str]:
-    """Return what the properties of equal edges are sorted by; the first ones stay."""
+    """Return the sort key of equal edges' properties; the lowest are kept."""
     if text is None:
         return float("inf"), ""
     weight = json.loads(text).get("weight")

@@ -27,10 +27,10 @@ _VALUE_SCHEMA = pa.schema([("id", pa.string()), ("name", pa.string())])
 
 
 def entity_values(batch: EntityBatch) -> Iterator[Batch]:
-    """Yield the values of the walked properties of entities, and the edges to them."""
+    """Yield the value nodes of entities' walked properties, and the edges to them."""
     if not batch.walked:
         return
-    made = _Made()
+    made = _FactBuilder()
     rows = batch.rows.filter(batch.rows.column("properties").is_valid())
     for id_, text in zip(*(rows.column(n).to_pylist() for n in ("id", "properties")), strict=True):
         made.values(id_, orjson.loads(text), batch.walked)
@@ -38,21 +38,21 @@ def entity_values(batch: EntityBatch) -> Iterator[Batch]:
 
 
 def reified(batch: EdgeBatch) -> set[str]:
-    """Return the relations of a batch that have a qualifier."""
+    """Return the relations of a batch of which an edge has a qualifier."""
     if not batch.walked:
         return set()
     rows = batch.rows.filter(batch.rows.column("properties").is_valid())
     columns = (rows.column(name).to_pylist() for name in ("relation", "properties"))
     relations: set[str] = set()
     for relation, text in zip(*columns, strict=True):
-        if relation not in relations and _qualifiers(orjson.loads(text), batch.walked):
+        if relation not in relations and _has_qualifier(orjson.loads(text), batch.walked):
             relations.add(relation)
     return relations
 
 
 def fact_batches(rows: pa.RecordBatch, walked: Set[str]) -> Iterator[Batch]:
-    """Yield the mediators of facts, rows of ``EDGE_SCHEMA``, with their edges and values."""
-    made = _Made()
+    """Convert facts (rows of ``EDGE_SCHEMA``) to mediators with their edges and value nodes."""
+    made = _FactBuilder()
     walked = walked - PROVENANCE  # of a thing, its source and url are facts
     columns = (rows.column(name).to_pylist() for name in EDGE_SCHEMA.names)
     for head, relation, tail, text in zip(*columns, strict=True):
@@ -65,9 +65,9 @@ def fact_batches(rows: pa.RecordBatch, walked: Set[str]) -> Iterator[Batch]:
 
 
 def expanded(batches: Iterable[Batch], relations: Set[str], ends: pa.Array) -> list[Batch]:
-    """Return batches in memory with the edges of ``relations`` as facts.
+    """Convert the edges of ``relations`` in ``batches`` to facts with mediators.
 
-    ``ends``: the ids of nodes. A fact with another end stays an edge, which is dropped for that.
+    ``ends``: the ids of nodes. A fact with another end stays an edge, and is dropped later.
     """
     given = list(batches)
     walked = frozenset[str]().union(*(b.walked for b in given if isinstance(b, EdgeBatch)))
@@ -88,7 +88,8 @@ def expanded(batches: Iterable[Batch], relations: Set[str], ends: pa.Array) -> l
     return facts
 
 
-def _qualifiers(properties: dict[str, Any], walked: Set[str]) -> bool:
+def _has_qualifier(properties: dict[str, Any], walked: Set[str]) -> bool:
+    """Return whether some property of an edge is walked, and not just its provenance."""
     return any(
         name in walked and name not in PROVENANCE and is_walked(value)
         for name, value in properties.items()
@@ -96,15 +97,15 @@ def _qualifiers(properties: dict[str, Any], walked: Set[str]) -> bool:
 
 
 def fact_number(properties: dict[str, Any]) -> int | str:
-    """Return a fact's number among those with the same ends: 0, or a hash of its properties."""
+    """Return what tells a fact from others with the same ends: 0, or a hash of its properties."""
     own = {n: v for n, v in properties.items() if n not in PROVENANCE and v not in (None, "", [])}
     if not own:
         return 0
     return hashlib.sha256(orjson.dumps(own, option=orjson.OPT_SORT_KEYS)).hexdigest()[:12]
 
 
-class _Made:
-    """Mediators, values and edges in the making."""
+class _FactBuilder:
+    """Collects mediators, value nodes and edges, and builds batches of them."""
 
     def __init__(self) -> None:
         self.facts: list[tuple[str, str | None]] = []
@@ -112,6 +113,7 @@ class _Made:
         self._values: dict[str, str] = {}
 
     def values(self, owner: str, properties: dict[str, Any], walked: Set[str]) -> None:
+        """Add the value nodes of an owner's walked properties, and edges to them."""
         for name, value in properties.items():
             if name in walked and is_walked(value):
                 for member in members(value):
@@ -120,6 +122,7 @@ class _Made:
                     self.edges.append((owner, name, id_))
 
     def batches(self) -> Iterator[Batch]:
+        """Yield batches of what was collected."""
         if self.facts:
             ids, texts = zip(*self.facts, strict=True)
             yield entity_batch(ids, kind=[int(Kind.MEDIATOR)] * len(ids), properties=texts)

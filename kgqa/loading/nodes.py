@@ -53,7 +53,7 @@ _NOTHING = np.empty(0, dtype=np.int64)
 
 
 class IdTable:
-    """The sorted ids. ``texts``: a string array; ``mids``: numbers of :mod:`kgqa.graph.mids`."""
+    """The sorted ids of all nodes. ``texts``: a string array; ``mids``: Freebase's as numbers."""
 
     def __init__(self, texts: pa.Array, mids: IntArray) -> None:
         self.texts = texts
@@ -81,7 +81,7 @@ class IdTable:
         return keys
 
     def texts_of(self, start: int, end: int) -> pa.Array:
-        """Return the ids of the keys from ``start`` up to ``end`` as strings."""
+        """Return the ids of keys ``start`` up to (without) ``end`` as strings."""
         border = len(self.texts)
         texts = self.texts[start:end].cast(pa.string())
         mids = self.mids[max(start - border, 0) : max(end - border, 0)]
@@ -89,17 +89,18 @@ class IdTable:
 
 
 def collect_ids(spool: Spool) -> IdTable:
-    """Return the ids of all nodes of a scan.
+    """Collect the ids of all nodes of a scan.
 
-    A text id is a node if a batch of entities said so, or as a value that is the tail of an edge
-    with a known head; a mid if it is named, or has a mediator's type.
+    A text id is a node if an entity batch has it, or if it is a value and the tail of an edge with
+    a known head; a mid is a node if it has a name, or a mediator's type.
     """
-    mids = _merged(_mid_columns(spool), _NO_MIDS, lambda held: np.unique(np.concatenate(held)))
+    mids = _united(_mid_columns(spool), _NO_MIDS, lambda held: np.unique(np.concatenate(held)))
 
     def ids(*, unless: bool) -> pa.Array:
-        """Return the ids of entities that are nodes in any case, or unless they are relations."""
+        """Return the ids of entities that are nodes always, or (``unless``) unless relations."""
 
         def chosen(batch: pa.RecordBatch) -> pa.Array:
+            """Return the ids of a batch's rows of that kind."""
             is_unless = pc.greater_equal(batch.column("kind"), UNLESS_RELATION)
             return batch.column("id").filter(pc.equal(is_unless, unless))
 
@@ -120,6 +121,7 @@ def _known_tails(spool: Spool, entities: pa.Array, mids: IntArray) -> pa.Array:
     texts, numbers = IdTable(entities, _NO_MIDS), IdTable(entities.slice(0, 0), mids)
 
     def tails() -> Iterator[pa.Array]:
+        """Yield the tails of edges with a known head, batch by batch."""
         for name in spool.edge_files():
             if not name.removesuffix("-about").endswith("-text"):
                 continue
@@ -133,6 +135,7 @@ def _known_tails(spool: Spool, entities: pa.Array, mids: IntArray) -> pa.Array:
 
 
 def _mid_columns(spool: Spool) -> Iterator[IntArray]:
+    """Yield the mids that have a name, and those with a mediator's type."""
     if spool.scanned.named_mids:
         for batch in spool.read("names-mid"):
             named = batch.column("rank").to_numpy() < ALIAS  # an alias alone is not a name
@@ -144,16 +147,16 @@ def _mid_columns(spool: Spool) -> Iterator[IntArray]:
 
 
 def _unique_texts(columns: Iterable[pa.Array]) -> pa.Array:
-    """Return the texts of all columns, sorted, each once."""
+    """Return the sorted distinct texts of all columns."""
     texts = (column.cast(_TEXT) for column in columns)
-    unique = _merged(
+    unique = _united(
         texts, pa.array([], _TEXT), lambda held: pc.unique(pa.chunked_array(held, type=_TEXT))
     )
     return unique.take(pc.sort_indices(unique))
 
 
-def _merged(columns: Iterable[Any], known: Any, unite: Callable[[list[Any]], Any]) -> Any:
-    """Return all columns as one by ``unite``, which is called whenever many rows are held."""
+def _united(columns: Iterable[Any], known: Any, unite: Callable[[list[Any]], Any]) -> Any:
+    """Reduce columns to one by ``unite``, called whenever many rows are in memory."""
     held, count = [known], 0
     for column in columns:
         held.append(column)
@@ -164,14 +167,15 @@ def _merged(columns: Iterable[Any], known: Any, unite: Callable[[list[Any]], Any
 
 
 class NodeTable:
-    """The nodes of a KG: kinds in memory (a byte each), the rest built a bucket at a time.
+    """The nodes of a KG: kinds in memory (a byte each), other columns built bucket by bucket.
 
-    ``tags``: how many are called by a name of each :func:`kgqa.loaders.ntriples.preference`.
+    ``tags``: how many nodes have a name of each :func:`kgqa.loaders.ntriples.preference`.
     """
 
     tags: list[int]
 
     def __init__(self, spool: Spool, ids: IdTable, folder: Path, dropped: Counter[str]) -> None:
+        """Read entities, values, names and types of a scan into buckets."""
         self._ids = ids
         self.kinds: NDArray[np.uint8] = np.zeros(len(ids), dtype=np.uint8)
         self._names = Buckets(folder / "names", len(ids), _SPAN)
@@ -197,11 +201,12 @@ class NodeTable:
         self.kinds = sure
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield ``ENTITY_SCHEMA`` in the order of the ids."""
+        """Yield ``ENTITY_SCHEMA`` sorted by id."""
         starts = range(0, len(self._ids), _SPAN)
-        yield from mapped(self._bucket, range(len(starts)))
+        yield from mapped(self._node_rows, range(len(starts)))
 
     def _add_entities(self, spool: Spool) -> None:
+        """Read entities: their kinds and properties."""
         for batch in gathered(spool.read("entities")):
             keys = self._ids.keys_of(batch.column("id"))
             kinds = batch.column("kind").to_numpy()
@@ -210,6 +215,7 @@ class NodeTable:
             _add(self._properties, keys[some], text=batch.column("properties").take(some))
 
     def _add_values(self, spool: Spool) -> None:
+        """Read value nodes: their kinds and names."""
         for batch in gathered(spool.read("values")):
             keys = self._ids.keys_of(batch.column("id"))
             kept = np.flatnonzero(keys >= 0)
@@ -219,7 +225,7 @@ class NodeTable:
             _add(self._names, keys[kept], text=batch.column("name").take(kept), rank=ranks)
 
     def _add_names(self, spool: Spool, dropped: Counter[str]) -> tuple[BoolArray, BoolArray]:
-        """Read all names; return which nodes have one, and which only one in another language."""
+        """Read names; return which nodes have one, and which only one in another language."""
         named = np.zeros(len(self._ids), dtype=np.bool_)
         fallback = named.copy()
         best = np.full(len(self._ids), _NO_TAG, dtype=np.uint8)
@@ -235,7 +241,7 @@ class NodeTable:
                     unknown = batch.column("id").filter(pa.array(keys < 0))
                     if form == "text":  # a relation's name is not a node's
                         unknown = unknown.filter(pc.invert(pc.is_in(unknown, value_set=relations)))
-                    lose(dropped, UNKNOWN_NAME, len(unknown), _first(unknown))
+                    lose(dropped, UNKNOWN_NAME, len(unknown), _first_text(unknown))
                     keys, ranks, texts = keys[kept], ranks[kept], texts.take(kept)
                 if form == "mid":
                     self.kinds[keys[ranks < ALIAS]] = Kind.ENTITY
@@ -257,7 +263,7 @@ class NodeTable:
         return named | fallback, best == OTHER
 
     def _name_by_iris(self, chosen: BoolArray, rank: int) -> BoolArray:
-        """Give nodes the last parts of their IRIs as names or aliases; return which have one."""
+        """Name nodes by the last part of their IRIs, or add it as alias; return which have one."""
         named = np.zeros(len(chosen), dtype=np.bool_)
         for start in range(0, len(self._ids.texts), _SPAN):
             end = min(start + _SPAN, len(self._ids.texts))
@@ -275,6 +281,7 @@ class NodeTable:
         return named
 
     def _add_types(self, spool: Spool, dropped: Counter[str]) -> None:
+        """Read types, except hidden ones; count those of unknown and nameless ids as dropped."""
         hidden = np.zeros(len(self._type_rank) + 1, dtype=np.bool_)
         hidden[spool.scanned.hidden_types] = True
         nameless = [_NOTHING]
@@ -284,13 +291,14 @@ class NodeTable:
                 if form == "mid":
                     nameless.append(np.unique(batch.column("id").to_numpy()[keys < 0]))
                 elif len(unknown := batch.column("id").filter(pa.array(keys < 0))):
-                    lose(dropped, UNKNOWN_TYPE, len(unknown), _first(unknown))
+                    lose(dropped, UNKNOWN_TYPE, len(unknown), _first_text(unknown))
                 kept = (keys >= 0) & (types >= 0) & ~hidden[types]
                 _add(self._types, keys[kept], type=types[kept])
         untyped = np.unique(np.concatenate(nameless))
-        lose(dropped, NAMELESS, len(untyped), _first(decode_mids(untyped[:1])))
+        lose(dropped, NAMELESS, len(untyped), _first_text(decode_mids(untyped[:1])))
 
-    def _bucket(self, bucket: int) -> pa.RecordBatch:
+    def _node_rows(self, bucket: int) -> pa.RecordBatch:
+        """Build the rows of ``ENTITY_SCHEMA`` of one bucket."""
         start = bucket * _SPAN
         end = min(start + _SPAN, len(self._ids))
         names, aliases = _named(self._names.take(bucket), start, end - start)
@@ -303,6 +311,7 @@ class NodeTable:
         return pa.RecordBatch.from_arrays([*columns, types, properties], schema=ENTITY_SCHEMA)
 
     def _types_of(self, held: list[pa.RecordBatch], start: int, count: int) -> pa.Array:
+        """Return the list of types of each of ``count`` nodes from key ``start`` on."""
         if not held:
             return _lists(_NOTHING, self._type_names[:0], count)
         table = pa.Table.from_batches(held)
@@ -312,13 +321,14 @@ class NodeTable:
         return _lists(rows, self._type_names.take(ranks), count)
 
     def _properties_of(self, held: list[pa.RecordBatch], start: int, count: int) -> pa.Array:
+        """Return the merged properties of each of ``count`` nodes from key ``start`` on."""
         if not held:
             return pa.nulls(count, pa.string())
         table = pa.Table.from_batches(held)
         rows, texts = table["key"].to_numpy() - start, table["text"].combine_chunks()
         chosen = np.full(count, -1, dtype=np.int64)
         chosen[rows] = np.arange(len(rows))
-        properties = _taken(texts, chosen)
+        properties = _take_or_null(texts, chosen)
         several = np.bincount(rows, minlength=count) > 1
         if not several.any():
             return properties
@@ -330,18 +340,19 @@ class NodeTable:
 
 
 def _add(buckets: Buckets, keys: IntArray, **columns: Any) -> None:
+    """Add columns, as rows with their keys, to buckets."""
     buckets.add(keys, pa.RecordBatch.from_pydict({"key": keys, **columns}))
 
 
 def _lists(rows: IntArray, values: pa.Array, count: int) -> pa.Array:
-    """Return lists for ``count`` rows; ``rows`` (sorted) says which row each value belongs to."""
+    """Build lists for ``count`` rows; ``rows`` (sorted) gives the row of each value."""
     offsets = np.zeros(count + 1, dtype=np.int32)
     np.cumsum(np.bincount(rows, minlength=count), out=offsets[1:])
     return pa.ListArray.from_arrays(pa.array(offsets), values)
 
 
 def _named(held: list[pa.RecordBatch], start: int, count: int) -> tuple[pa.Array, pa.Array]:
-    """Return the name of each row (the text of the lowest rank) and its aliases (the others)."""
+    """Return each row's name (the text of lowest rank) and its aliases (the others)."""
     if not held:
         return pa.nulls(count, pa.string()), _lists(_NOTHING, pa.array([], pa.string()), count)
     table = pa.Table.from_batches(held).group_by(["key", "text"], use_threads=False)
@@ -362,17 +373,18 @@ def _named(held: list[pa.RecordBatch], start: int, count: int) -> tuple[pa.Array
     is_alias = (ranks[rest] < FALLBACK) | (ranks[rest] >= ALIAS)
     others = rest[~best & is_alias]
     others = others[pc.sort_indices(table.take(others), [key, text])]
-    return _taken(texts, chosen), _lists(rows[others], texts.take(others), count)
+    return _take_or_null(texts, chosen), _lists(rows[others], texts.take(others), count)
 
 
-def _taken(texts: pa.Array, places: IntArray) -> pa.Array:
+def _take_or_null(texts: pa.Array, places: IntArray) -> pa.Array:
+    """Return the texts at ``places``, null for a negative one."""
     return texts.take(pa.array(places, mask=places < 0))
 
 
 def merge_properties(texts: set[str], walked: Set[str] = frozenset()) -> str:
-    """Return several JSON objects as one; of two values of a key the first text's stays.
+    """Merge JSON objects; of different values of a key the first text's is kept.
 
-    The values of ``walked`` keys are all kept, as a list, each once.
+    The distinct values of ``walked`` keys are all kept, as a list.
     """
     given = sorted(texts)
     if len(given) == 1:
@@ -387,5 +399,6 @@ def merge_properties(texts: set[str], walked: Set[str] = frozenset()) -> str:
     return json.dumps(merged, ensure_ascii=False, sort_keys=True)
 
 
-def _first(texts: pa.Array) -> str:
+def _first_text(texts: pa.Array) -> str:
+    """Return the first text of a column, "" if it is empty."""
     return str(texts[0]) if len(texts) else ""

@@ -70,9 +70,9 @@ _RECORD = "stages.json"
 
 
 class StageRecord(BaseModel):
-    """The file ``stages.json``. ``report``: what the stages that are ``done`` saw and left out.
+    """The content of ``stages.json``. ``report``: what the ``done`` stages read and left out.
 
-    ``files``: size and CRC-32 of each file that the last of them left.
+    ``files``: size and CRC-32 of each file that the last stage wrote.
     """
 
     fingerprint: str
@@ -85,6 +85,7 @@ class Stages:
     """Completed stages of a load, recorded in its work folder ``folder``."""
 
     def __init__(self, folder: Path, fingerprint: str) -> None:
+        """Read the record in ``folder``; start from scratch if it is of another load or damaged."""
         self.folder = folder
         self.damaged: Path | None = None  # a file of a stage that is done
         self.record = StageRecord(fingerprint=fingerprint)
@@ -92,7 +93,7 @@ class Stages:
             record = StageRecord.model_validate_json((folder / _RECORD).read_bytes())
             if record.fingerprint == fingerprint:
                 files = ((folder / name, state) for name, state in record.files.items())
-                self.damaged = next((file for file, was in files if _checked(file) != was), None)
+                self.damaged = next((file for file, was in files if _checksum(file) != was), None)
                 if self.damaged is None:
                     self.record = record
         except (OSError, ValidationError):
@@ -103,17 +104,17 @@ class Stages:
 
     @property
     def last(self) -> StageName | None:
-        """The last stage that is done."""
+        """The last completed stage."""
         return self.record.done[-1] if self.record.done else None
 
     def finish(self, name: StageName, *folders: Path) -> None:
-        """Write down that a stage is done, with the record; its files must be whole by now.
+        """Record a stage as done, after its files are completely written.
 
-        ``folders``: where the files lie that the next stage goes on from.
+        ``folders``: the folders of the files that the next stage reads.
         """
         self.record.done.append(name)
         self.record.files = {
-            path.relative_to(self.folder).as_posix(): _checked(path)
+            path.relative_to(self.folder).as_posix(): _checksum(path)
             for folder in folders
             for path in sorted(folder.rglob("*"))
             if path.is_file()
@@ -126,13 +127,13 @@ class Stages:
         part.replace(self.folder / _RECORD)
 
     def clear(self) -> None:
-        """Remove everything, the record first: stopped in the midst, no file of it is missing."""
+        """Delete all files, the record first, so that it never lists a deleted file."""
         (self.folder / _RECORD).unlink(missing_ok=True)
         if self.folder.exists():
             shutil.rmtree(self.folder)
 
 
-def _checked(path: Path) -> tuple[int, int]:
+def _checksum(path: Path) -> tuple[int, int]:
     """Return size and CRC-32 of a file; (-1, 0) if it cannot be read."""
     crc = size = 0
     try:
@@ -145,9 +146,9 @@ def _checked(path: Path) -> tuple[int, int]:
 
 
 def fingerprint(loader: Loader, sources: Sequence[Path]) -> str:
-    """Return the fingerprint of a load: loader, options, files with sizes and times.
+    """Return a digest of a load: loader, options, and files with sizes and times.
 
-    ``loader.identity``, if it has one, stands for what it reads with besides its options.
+    ``loader.identity``, if it exists, stands for what it reads with besides its options.
     """
     options: Options | None = getattr(loader, "options", None)
     parts: list[object] = [_FORMAT, loader.name, repr(options), getattr(loader, "identity", "")]
@@ -155,18 +156,20 @@ def fingerprint(loader: Loader, sources: Sequence[Path]) -> str:
     for source in (*named, *sources):
         if source == STDIN:
             parts.append(os.urandom(16).hex())  # a pipe cannot be read again
-        parts += [_state(path) for path in _files(source)]
+        parts += [_file_stamp(path) for path in _files_under(source)]
     return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()
 
 
-def _files(source: Path) -> Iterator[Path]:
+def _files_under(source: Path) -> Iterator[Path]:
+    """Yield the file itself, or all files in a folder, sorted."""
     if source.is_dir():
         yield from sorted(path for path in source.rglob("*") if path.is_file())
     elif source.exists():
         yield source
 
 
-def _state(path: Path) -> tuple[str, int, int]:
+def _file_stamp(path: Path) -> tuple[str, int, int]:
+    """Return path, size and modification time of a file."""
     status = path.stat()
     return str(path.absolute()), status.st_size, status.st_mtime_ns
 
@@ -178,7 +181,7 @@ _OF_FILES = ("form", "delimiter", "header", "names", "types", "relation_names", 
 
 @dataclass(frozen=True, slots=True)
 class IngestResult:
-    """The result of a load. ``dropped`` counts by reason the rows left out on purpose."""
+    """The result of a load. ``dropped``: counts, by reason, of rows left out on purpose."""
 
     kg: str
     lines: int
@@ -201,13 +204,13 @@ def load(
     progress: Progress,
     work: Path | None = None,
 ) -> IngestResult:
-    """Load ``sources`` as the KG named ``kg`` through ``writer``.
+    """Load ``sources`` as the KG named ``kg`` into the store of ``writer``.
 
-    Stages are kept in ``work`` (``folder / "ingest"`` if it is None) until the KG is in its store:
-    a load that was stopped goes on after its last finished stage, if sources and options are the
-    same. Lines that are not of the dump's form go to ``folder / "rejects.tsv"``. Nothing becomes
-    visible before the whole KG is written. Raises IngestError if the dump holds no edge, another
-    load of the KG is going on, or the disk is full, and what loader and writer raise.
+    Stages are kept in ``work`` (``folder / "ingest"`` if it is None) until the KG is stored: a
+    stopped load continues after its last finished stage, if sources and options are the same.
+    Malformed lines go to ``folder / "rejects.tsv"``. Nothing becomes visible before the whole KG is
+    written. Raises IngestError if the dump holds no edge, another load of the KG is running, or the
+    disk is full, and what loader and writer raise.
     """
     started = time.monotonic()
     if not isinstance(sources, Sources):
@@ -226,7 +229,7 @@ def load(
                     f"{stages.damaged} is not as it was written: the load starts from scratch."
                 )
             try:
-                graph = _assembled(loader, sources, kg, stages, folder, progress)
+                graph = _run_stages(loader, sources, kg, stages, folder, progress)
                 writer.write(graph, progress)
                 filtered = hasattr(loader, "dump")
                 taken = summary_of(graph, stages.record.report, filtered=filtered)
@@ -258,15 +261,16 @@ def load(
     )
 
 
-def _assembled(
+def _run_stages(
     loader: Loader, sources: Sources, kg: str, stages: Stages, folder: Path, progress: Progress
 ) -> GraphFiles:
+    """Run the stages that are not done (scan, nodes, edges); return the sorted graph."""
     scan, graph = stages.folder / "scan", stages.folder / "graph"
     last, report = stages.last, stages.record.report
     if last == "edges":
         return GraphFiles(graph).named(kg, sources.described)
     if last is None:
-        _empty(scan)
+        _make_empty(scan)
         spool = Spool(scan)
         with closing(Rejects(folder / REJECTS_FILE, report)) as rejects:
             rejects.path.unlink(missing_ok=True)
@@ -281,21 +285,21 @@ def _assembled(
         stages.finish("scan", scan)
     else:
         spool = Spool.open(scan)
-    _empty(graph)
+    _make_empty(graph)
     info = empty_info(kg, sources.described, loader.direction, loader.name, loader.licence)
     info = replace(info, options=json.dumps(remembered(loader), sort_keys=True))
     language = getattr(getattr(loader, "options", None), "language", "")
     files = assemble_graph(spool, info, graph, report.dropped, progress, language)
     if files.info.edges == 0:
         stages.clear()
-        raise _nothing(loader, sources, report, folder / REJECTS_FILE)
+        raise _no_edges(loader, sources, report, folder / REJECTS_FILE)
     stages.finish("edges", graph)
     shutil.rmtree(scan, ignore_errors=True)
     return files
 
 
 def remembered(loader: Loader) -> dict[str, Any]:
-    """Return the options that `update` uses again: all but those about files."""
+    """Return the options that an update of the KG reuses: all but those about files."""
     options = getattr(loader, "options", None)
     given = options.given() if isinstance(options, Options) else {}
     kept = {name: value for name, value in given.items() if name not in _OF_FILES}
@@ -306,18 +310,20 @@ def remembered(loader: Loader) -> dict[str, Any]:
 
 
 def type_relations_of(loader: Loader) -> TypeRelations:
-    """Return the loader's option for relations that give types."""
+    """Return the loader's setting for relations that give types."""
     options = getattr(loader, "options", None)
     return TypeRelations.chosen(getattr(options, "type_relation", NO_RELATION_IS))
 
 
-def _empty(folder: Path) -> None:
+def _make_empty(folder: Path) -> None:
+    """Create a folder, without its former content."""
     if folder.exists():
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
 
 
-def _nothing(loader: Loader, sources: Sources, report: Report, rejects_path: Path) -> IngestError:
+def _no_edges(loader: Loader, sources: Sources, report: Report, rejects_path: Path) -> IngestError:
+    """Return the error of a load without any edge, with the counts of rejected lines."""
     what = f"No {loader.name} edge was found in {sources.described} ({report.lines:,} lines"
     for counted, verb in ((report.reasons, "rejected"), (report.dropped, "left out")):
         if counted:
@@ -340,7 +346,7 @@ def assemble(
     licence: str = "",
     type_relations: TypeRelations = TypeRelations(),  # noqa: B008
 ) -> GraphTables:
-    """Return the KG that ``batches`` describe, in memory. A load does the same with files."""
+    """Build a KG in memory from ``batches``, as a load does with files."""
     info = empty_info(name, source, direction, loader, licence)
     with tempfile.TemporaryDirectory(prefix="kgqa-") as scratch:
         folder = Path(scratch) / "graph"
@@ -353,7 +359,7 @@ def assemble(
 def empty_info(
     name: str, source: str, direction: Direction, loader: str = "", licence: str = ""
 ) -> KGInfo:
-    """Return a record that says where a KG comes from, with counts of 0 and no version."""
+    """Return a meta record with source and direction, counts of 0 and no version."""
     return KGInfo(name, source, "", direction, 0, 0, 0, 0, 0, loader, licence)
 
 
@@ -365,7 +371,7 @@ def assemble_graph(
     progress: Progress,
     language: str = "",
 ) -> GraphFiles:
-    """Write nodes, edges, relations and the record of what a scan found.
+    """Write sorted nodes, edges, relations and the meta record from a scan.
 
     ``language``: the wanted one of names, for the note on those that have a language.
     """

@@ -21,7 +21,7 @@ _ANY = DumpFiles(())  # of a loader whose files have no known names
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What to load. ``note`` is a sentence for the user, empty if they named the files."""
+    """The files to load. ``note``: a sentence for the user, empty if they named the files."""
 
     paths: tuple[Path, ...]
     bundled: bool = False
@@ -29,23 +29,23 @@ class Sources:
 
     @property
     def described(self) -> str:
-        """The ``source`` of the KG's meta record: file names without their folders."""
+        """The text for the meta record's ``source``: file names without folders."""
         names = (display_name(path) or path.resolve().name for path in self.paths)
         return BUNDLED if self.bundled else ", ".join(names)
 
 
 def find_sources(loader: Loader, given: Sequence[Path], dumps_folder: Path) -> Sources:
-    """Return the files to load with ``loader``.
+    """Find the files to load with ``loader``.
 
     ``given`` are the user's. A folder among them is searched for the dump, if the loader's dumps
     have known names; if it holds none of such a name, it stands for all its files. With none given,
     the dump is taken from ``dumps_folder``, else the sample that comes with kgqa. Raises
-    DumpNotFoundError if a given one does not exist, UsageError if a folder has several files that
-    may be meant, or none is given and the loader has no sample.
+    DumpNotFoundError if a given one does not exist, UsageError if a folder has several candidate
+    files, or none is given and the loader has no sample.
     """
     dump: DumpFiles = getattr(loader, "dump", _ANY)
     if given:
-        paths = tuple(_given(loader, dump, path) for path in given)
+        paths = tuple(_resolve_source(loader, dump, path) for path in given)
         replaced = [
             str(new) for new, old in zip(paths, given, strict=True) if new != old.expanduser()
         ]
@@ -76,7 +76,8 @@ def find_sources(loader: Loader, given: Sequence[Path], dumps_folder: Path) -> S
     return Sources((sample,), bundled=True, note=note)
 
 
-def _given(loader: Loader, dump: DumpFiles, path: Path) -> Path:
+def _resolve_source(loader: Loader, dump: DumpFiles, path: Path) -> Path:
+    """Return a given path, or the dump in a given folder. Raises DumpNotFoundError, UsageError."""
     if path == STDIN:
         return path
     path = path.expanduser()
@@ -104,7 +105,7 @@ def _given(loader: Loader, dump: DumpFiles, path: Path) -> Path:
 
 
 def _find(dump: DumpFiles, folder: Path) -> list[Path]:
-    """Return the files in ``folder`` that the likeliest fitting pattern names, the last first."""
+    """Return the files in ``folder`` that match the likeliest matching pattern, last name first."""
     for pattern in dump.names:
         paths = [folder] if pattern == "." else sorted(folder.glob(pattern), reverse=True)
         if fitting := [

@@ -61,7 +61,7 @@ _EDGE = ("head", "relation", "tail", "properties")
 
 
 class Scanned(BaseModel):
-    """What a scan left besides its columns."""
+    """What a scan keeps besides its columns: names of relations and types, and flags."""
 
     relations: list[str] = []
     relation_names: dict[str, list[str]] = {}
@@ -77,11 +77,11 @@ class Scanned(BaseModel):
 
 
 class Spool:
-    """The columns of a scan, in a folder.
+    """The columns of a scan, in files of a folder.
 
     Files: ``entities`` (id, kind, properties), ``names-*`` (id, text, rank), ``types-*`` (id,
     type), ``values`` (id, name), ``edges-*`` (head, relation, tail, perhaps properties); the star
-    says ``mid`` for numbers and ``text`` for strings, for edges of both ends. Properties that are
+    is ``mid`` for numbers and ``text`` for strings, for edges of both ends. Properties that are
     walked have become edges here (:mod:`kgqa.loading.facts`).
     """
 
@@ -98,12 +98,13 @@ class Spool:
         dropped: Counter[str],
         type_relations: TypeRelations = TypeRelations(),  # noqa: B008
     ) -> None:
-        """Write all batches; count entities and edges that are malformed into ``dropped``."""
+        """Write all batches; count malformed entities and edges in ``dropped``."""
         self.folder.mkdir(parents=True, exist_ok=True)
         relations: set[str] = set()  # that are reified
         walked: set[str] = set()
 
         def scanned() -> Iterator[tuple[str, pa.RecordBatch]]:
+            """Yield (file name, rows) of the batches; set aside edges with walked properties."""
             for batch in batches:
                 if isinstance(batch, EdgeBatch) and batch.walked:
                     relations.update(reified(batch))
@@ -119,11 +120,11 @@ class Spool:
         self._append(scanned(), "")
         self.scanned.reified = sorted(relations)
         if self._path(_FACTS).exists():
-            facts = self._facts(relations, walked, dropped)
+            facts = self._fact_batches(relations, walked, dropped)
             self._append((c for made in facts for c in self._columns(made, dropped)), ".facts")
             self._path(_FACTS).unlink()
         self._name_relations()
-        kinds = self._kinds(type_relations)
+        kinds = self._find_type_relations(type_relations)
         self._append((c for made in kinds for c in self._columns(made, dropped)), ".kinds")
         scanned_, types = self.scanned, list(self._types)
         scanned_.relations, scanned_.types = list(self._relations), types
@@ -134,6 +135,7 @@ class Spool:
         (self.folder / _STATE).write_text(scanned_.model_dump_json(), encoding="utf-8")
 
     def _append(self, columns: Iterable[tuple[str, pa.RecordBatch]], part: str) -> None:
+        """Append rows to the files that are named with them; ``part`` ends the files' names."""
         writers: dict[str, ColumnWriter] = {}
         with ExitStack() as stack:
             for name, rows in columns:
@@ -143,10 +145,10 @@ class Spool:
                         writers[name] = stack.enter_context(writer)
                     writers[name].append(rows)
 
-    def _facts(
+    def _fact_batches(
         self, relations: Set[str], walked: Set[str], dropped: Counter[str]
     ) -> Iterator[Batch]:
-        """Yield the edges that wait, as facts if their relation is reified and their ends known."""
+        """Yield the edges set aside; those of reified relations as facts, if their ends exist."""
         ids = [b.column("id") for name in ("entities", "values") for b in self.read(name)]
         known = pc.unique(pa.chunked_array(ids, pa.string()))
         reified_ = pa.array(sorted(relations), pa.string())
@@ -157,11 +159,11 @@ class Spool:
             ends = (pc.is_in(facts.column(end), value_set=known) for end in ("head", "tail"))
             whole = pc.and_(*ends)
             if lost := len(facts) - whole.true_count:
-                lose(dropped, UNKNOWN_END, lost, _said(facts.filter(pc.invert(whole)).slice(0, 1)))
+                lose(dropped, UNKNOWN_END, lost, _shown(facts.filter(pc.invert(whole)).slice(0, 1)))
             yield from fact_batches(facts.filter(whole), walked)
 
     def _name_relations(self) -> None:
-        """Give a relation that no batch of relations named the first name that its id was given."""
+        """Name relations that no relation batch named by the first name of their ids."""
         given = self.scanned.relation_names
         nameless = [relation for relation in self._relations if not given.get(relation)]
         described = {relation: property_of(relation) for relation in nameless}
@@ -172,8 +174,8 @@ class Spool:
                 given[relation] = [name]
         self.scanned.properties = sorted(named.keys() & set(described.values()))
 
-    def _kinds(self, type_relations: TypeRelations) -> Iterator[Batch]:
-        """Find the relations that give types; yield the types."""
+    def _find_type_relations(self, type_relations: TypeRelations) -> Iterator[Batch]:
+        """Find the relations that give types; yield these types as batches."""
         named = self.scanned.relation_names
         for relation, number in self._relations.items():
             edges = partial(self._edges_of, number)
@@ -194,12 +196,13 @@ class Spool:
             yield from type_batches(edges(), called, above)
 
     def _edges_of(self, relation: int) -> Iterator[pa.RecordBatch]:
+        """Yield the edges of one relation between text ids."""
         for name in self.edge_files():
             for rows in self.read(name) if name.startswith("edges-text-text") else ():
                 yield rows.filter(pc.equal(rows.column("relation"), relation))
 
     def _plain_edges(self, relations: Set[str]) -> Iterator[pa.RecordBatch]:
-        """Yield, and remove from their files, the edges of reified relations of other batches."""
+        """Yield the edges of reified relations from other batches, and remove them from files."""
         numbers = [n for name, n in self._relations.items() if name in relations]
         if not numbers:
             return
@@ -223,7 +226,7 @@ class Spool:
 
     @classmethod
     def open(cls, folder: Path) -> Spool:
-        """Return the columns that an earlier scan wrote."""
+        """Open the columns of an earlier scan."""
         spool = cls(folder)
         spool.scanned = Scanned.model_validate_json((folder / _STATE).read_bytes())
         return spool
@@ -239,24 +242,26 @@ class Spool:
         return sorted(names)
 
     def _path(self, name: str, part: str = "") -> Path:
+        """Return the path of a file of columns."""
         return self.folder / f"{name}{part}.arrow"
 
     def _columns(self, batch: Batch, dropped: Counter[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Yield (file name, rows) of one batch."""
         if isinstance(batch, EdgeBatch):
             yield self._edges(batch.rows, dropped)
         elif isinstance(batch, NameBatch):
             rows = batch.rows
             self.scanned.named_mids |= batch.defines
-            yield f"names-{_form(rows.column('id'))}", rows
+            yield f"names-{_id_form(rows.column('id'))}", rows
         elif isinstance(batch, TypeBatch):
             ids = batch.rows.column("id")
-            numbers = self._numbers(batch.rows.column("type"), self._types)
+            numbers = self._numbers_of(batch.rows.column("type"), self._types)
             rows = pa.RecordBatch.from_arrays([ids, numbers], names=["id", "type"])
-            yield f"types-{_form(ids)}", rows
+            yield f"types-{_id_form(ids)}", rows
         elif isinstance(batch, ValueBatch):
             yield "values", batch.rows.cast(_VALUE)
         elif isinstance(batch, EntityBatch):
-            yield from self._entities(batch, dropped)
+            yield from self._entity_columns(batch, dropped)
         elif isinstance(batch, RelationBatch):
             for row in batch.rows.to_pylist():
                 names = self.scanned.relation_names.setdefault(row["id"], [])
@@ -268,25 +273,27 @@ class Spool:
             self._rules = batch
 
     def _edges(self, rows: pa.RecordBatch, dropped: Counter[str]) -> tuple[str, pa.RecordBatch]:
+        """Return the file name and rows of edges; edges without a relation are dropped."""
         head, relation, tail, properties = (rows.column(name) for name in _EDGE)
-        numbers = self._numbers(relation, self._relations)
+        numbers = self._numbers_of(relation, self._relations)
         columns = {"head": head, "relation": numbers, "tail": tail}
-        name = f"edges-{_form(head)}-{_form(tail)}"
+        name = f"edges-{_id_form(head)}-{_id_form(tail)}"
         if properties.null_count < len(properties):
             columns["properties"] = properties
             name += "-about"
         batch = pa.RecordBatch.from_pydict(columns)
         good = pc.greater_equal(numbers, 0)
         if lost := len(batch) - good.true_count:
-            lose(dropped, NO_RELATION, lost, _said(rows.filter(pc.invert(good)).slice(0, 1)))
+            lose(dropped, NO_RELATION, lost, _shown(rows.filter(pc.invert(good)).slice(0, 1)))
             batch = batch.filter(good)
         return name, batch
 
-    def _entities(
+    def _entity_columns(
         self, batch: EntityBatch, dropped: Counter[str]
     ) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Yield (file name, rows) of entities; those without an id are dropped."""
         rows = batch.rows
-        good = _some(rows.column("id"))
+        good = _is_nonempty(rows.column("id"))
         if lost := len(rows) - good.true_count:
             lose(dropped, NO_ID, lost, rows.column("name").filter(pc.invert(good))[0].as_py() or "")
             rows = rows.filter(good)
@@ -298,15 +305,15 @@ class Spool:
             kinds += CALLED_BY_IRI * batch.by_iri + UNLESS_RELATION * batch.unless_relation
             about = about.set_column(1, _ENTITY.field("kind"), pa.array(kinds.astype(np.uint8)))
         yield "entities", about
-        named = _some(names)
-        yield "names-text", _names(ids.filter(named), names.filter(named), 0)
-        yield "names-text", _names(*_flat(ids, rows.column("aliases")), ALIAS)
-        owners, types = _flat(ids, rows.column("types"))
-        numbers = self._numbers(types, self._types)
+        named = _is_nonempty(names)
+        yield "names-text", _name_rows(ids.filter(named), names.filter(named), 0)
+        yield "names-text", _name_rows(*_flattened(ids, rows.column("aliases")), ALIAS)
+        owners, types = _flattened(ids, rows.column("types"))
+        numbers = self._numbers_of(types, self._types)
         yield "types-text", pa.RecordBatch.from_arrays([owners, numbers], names=["id", "type"])
 
-    def _numbers(self, column: pa.Array, known: dict[str, int]) -> pa.Array:
-        """Return the number of each string in ``known``, which takes new ones; -1 if empty."""
+    def _numbers_of(self, column: pa.Array, known: dict[str, int]) -> pa.Array:
+        """Return the number of each string in ``known``, adding new ones; -1 if empty."""
         if not isinstance(column, pa.DictionaryArray):
             column = column.dictionary_encode()
         places = [
@@ -318,26 +325,29 @@ class Spool:
         return pa.array(table[indices])
 
 
-def _form(column: pa.Array) -> str:
+def _id_form(column: pa.Array) -> str:
+    """Return "mid" for a column of numbers, "text" for one of strings."""
     return "mid" if column.type == pa.int64() else "text"
 
 
-def _names(ids: pa.Array, texts: pa.Array, rank: int) -> pa.RecordBatch:
+def _name_rows(ids: pa.Array, texts: pa.Array, rank: int) -> pa.RecordBatch:
+    """Build rows (id, text, rank) of names with one rank."""
     ranks = pa.array(np.full(len(ids), rank, dtype=np.int64))
     return pa.RecordBatch.from_arrays([ids, texts, ranks], names=["id", "text", "rank"])
 
 
-def _flat(ids: pa.Array, lists: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Return (id, text) of every text in the lists that is not empty."""
+def _flattened(ids: pa.Array, lists: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Return (id, text) of every nonempty text in the lists."""
     owners, texts = ids.take(pc.list_parent_indices(lists)), pc.list_flatten(lists)
-    return owners.filter(_some(texts)), texts.filter(_some(texts))
+    return owners.filter(_is_nonempty(texts)), texts.filter(_is_nonempty(texts))
 
 
-def _some(texts: pa.Array) -> pa.BooleanArray:
+def _is_nonempty(texts: pa.Array) -> pa.BooleanArray:
+    """Return which texts are neither null nor empty."""
     return pc.fill_null(pc.greater(pc.binary_length(texts), 0), False)
 
 
-def _said(edges: pa.RecordBatch) -> str:
-    """Return the first of some edges as text; ids that are numbers of mids are not shown."""
+def _shown(edges: pa.RecordBatch) -> str:
+    """Return the first of some edges as text; mids, which are numbers here, are not shown."""
     cells = (edges.column(name)[0].as_py() for name in ("head", "relation", "tail"))
     return " ".join(cell for cell in cells if isinstance(cell, str))

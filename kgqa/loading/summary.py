@@ -42,7 +42,7 @@ _SHARE = 0.05  # of the lines: more that is left out is a warning
 
 @dataclass(slots=True)
 class _Seen:
-    """What a pass over the nodes has found."""
+    """Kinds, types and properties found in one pass over the nodes."""
 
     kinds: IntArray
     counts: Counter[str] = field(default_factory=Counter)
@@ -50,14 +50,14 @@ class _Seen:
 
 
 def summary_of(graph: GraphFiles, report: Report, *, filtered: bool) -> dict[str, Any]:
-    """Return what a load took for what, as JSON has it, the most frequent first.
+    """Summarise as JSON what a load produced and left out, the most frequent first.
 
     ``types``: name, count, and how the loader found them; ``relations``: name, count, types of the
-    ends; ``properties``: name, count (None where a property is not walked), type; ``left_out``:
+    ends; ``properties``: name, count (None for a property that is not walked), type; ``left_out``:
     reason, count, an example; ``warnings``: sentences on losses above 5 % of the lines.
     ``filtered``: whether the loader leaves facts out by rules, which does not count as a loss.
     """
-    seen = _nodes_of(graph)
+    seen = _node_statistics(graph)
     relations, properties = _edges_of(graph, seen)
     walked = {*graph.relations.column("id").to_pylist(), *(each["name"] for each in properties)}
     properties += [
@@ -69,7 +69,7 @@ def summary_of(graph: GraphFiles, report: Report, *, filtered: bool) -> dict[str
         {"name": name, "count": count, "found": report.taken.get(name, "")}
         for name, count in seen.counts.most_common()
     ]
-    left_out = [*_kinds(report.reasons, report, True), *_kinds(+report.dropped, report, False)]
+    left_out = [*_losses(report.reasons, report, True), *_losses(+report.dropped, report, False)]
     return {
         "types": types,
         "relations": relations,
@@ -79,8 +79,8 @@ def summary_of(graph: GraphFiles, report: Report, *, filtered: bool) -> dict[str
     }
 
 
-def _kinds(reasons: Counter[str], report: Report, rejected: bool) -> list[dict[str, Any]]:
-    """Return what was left out by kind; of reasons that name a value, all values are one kind."""
+def _losses(reasons: Counter[str], report: Report, rejected: bool) -> list[dict[str, Any]]:
+    """Return what was left out by reason; reasons that differ in a quoted value are one."""
     kinds: dict[str, dict[str, Any]] = {}
     for reason, count in reasons.most_common():
         kind = _VALUE.sub("…", reason)
@@ -91,6 +91,7 @@ def _kinds(reasons: Counter[str], report: Report, rejected: bool) -> list[dict[s
 
 
 def _warnings(left_out: list[dict[str, Any]], lines: int, *, filtered: bool) -> list[str]:
+    """Return sentences on losses above a threshold share of the lines."""
     said = []
     for each in left_out:
         share = each["count"] / max(1, lines)
@@ -106,7 +107,8 @@ def _warnings(left_out: list[dict[str, Any]], lines: int, *, filtered: bool) -> 
     return said
 
 
-def _nodes_of(graph: GraphFiles) -> _Seen:
+def _node_statistics(graph: GraphFiles) -> _Seen:
+    """Scan the nodes for kinds, types and properties."""
     info = graph.info
     count = info.entities + info.mediators + info.values
     seen = _Seen(np.zeros(count, np.int64))
@@ -128,7 +130,7 @@ def _nodes_of(graph: GraphFiles) -> _Seen:
 
 
 def _edges_of(graph: GraphFiles, seen: _Seen) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the relations between things, and those to values."""
+    """Return the relations between entities, and those to values, with counts and types."""
     size = len(graph.relations)
     names = graph.relations.column("name").to_pylist()
     counts, to_values = np.zeros(size, np.int64), np.zeros(size, np.int64)
@@ -148,13 +150,14 @@ def _edges_of(graph: GraphFiles, seen: _Seen) -> tuple[list[dict[str, Any]], lis
         ):
             ends[end][relations[chosen][::-1]] = keys[chosen][::-1]
         given = np.stack([relations[value], tails[value]], axis=1).astype(np.int64)
-        values = _some_of_each(np.concatenate([values, given]))
+        values = _sample_of_each(np.concatenate([values, given]))
     at_ends = _ends_of(graph, np.concatenate([*ends.values(), values[:, 1]]))
     kinds: dict[int, set[ValueType]] = {}
     for relation, key in values.tolist():
         kinds.setdefault(relation, set()).add(read_value(at_ends[key][0])[1])
 
     def class_of(end: str, at: int) -> str:
+        """Return the most frequent type of an example edge's end."""
         _, types = at_ends.get(int(ends[end][at]), ("", ()))
         return max(types or ("",), key=lambda name: (seen.counts[name], name))
 
@@ -180,8 +183,8 @@ def _edges_of(graph: GraphFiles, seen: _Seen) -> tuple[list[dict[str, Any]], lis
     return related, valued
 
 
-def _some_of_each(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return at most ``_VALUES`` rows of each relation (the first column), evenly drawn."""
+def _sample_of_each(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return at most ``_VALUES`` evenly drawn rows of each relation (the first column)."""
     values = values[np.lexsort((values[:, 1], values[:, 0]))]
     values = values[np.flatnonzero(np.any(np.diff(values, axis=0, prepend=-1), axis=1))]
     _, starts, counts = np.unique(values[:, 0], return_index=True, return_counts=True)
@@ -192,7 +195,7 @@ def _some_of_each(values: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _ends_of(graph: GraphFiles, keys: IntArray) -> dict[int, tuple[str, list[str]]]:
-    """Return id and types of some nodes by their keys; -1 is none."""
+    """Return (id, types) of nodes by key, of -1 too."""
     wanted = np.unique(keys[keys >= 0])
     ends: dict[int, tuple[str, list[str]]] = {}
     start = 0

@@ -42,7 +42,7 @@ def is_named_so(relation: str) -> bool:
 
 
 def property_of(relation: str) -> str:
-    """Return the id whose label is a relation's in Wikidata and its like, empty for others.
+    """Return the id whose label names a relation in Wikidata and similar graphs, "" for others.
 
     >>> property_of("http://www.wikidata.org/prop/statement/P19")
     'http://www.wikidata.org/entity/P19'
@@ -52,9 +52,9 @@ def property_of(relation: str) -> str:
 
 
 def classes_of(edges: Callable[[], Iterable[pa.RecordBatch]]) -> pa.Array | None:
-    """Return the tails of a relation's edges (head, tail) if they are few and are classes.
+    """Return the distinct tails of a relation's edges if they are few and are classes, else None.
 
-    ``edges``: gives all edges at each call; there may be more than memory holds.
+    ``edges``: yields all edges (head, tail) at each call; there may be more than memory holds.
     """
     tails, count = _NO_TEXT, 0
     for batch in edges():
@@ -73,10 +73,10 @@ def classes_of(edges: Callable[[], Iterable[pa.RecordBatch]]) -> pa.Array | None
 
 @dataclass(frozen=True, slots=True)
 class TypeRelations:
-    """The relations that give types.
+    """Which relations give types to their heads.
 
-    Those ``given`` by id or name; if ``found``, others that are called so and whose tails are few
-    and are classes, unless they are ``settled``: a change sees only some edges of these.
+    Those ``given`` by id or name; if ``found``, also others with such a name whose tails are few
+    and are classes, except ``settled`` ones: a change sees only some edges of these.
     """
 
     given: frozenset[str] = frozenset()
@@ -85,7 +85,7 @@ class TypeRelations:
 
     @classmethod
     def chosen(cls, option: str | None) -> TypeRelations:
-        """Return what the option ``type_relation`` says; without it, RDF's own is one of them."""
+        """Parse the option ``type_relation``; without it, RDF's own is one of them."""
         if option is None:
             return cls(frozenset({RDF_TYPE}), found=True)
         return cls(frozenset({option} - {NO_RELATION_IS}))
@@ -93,7 +93,7 @@ class TypeRelations:
     def classes(
         self, called: Sequence[str], edges: Callable[[], Iterable[pa.RecordBatch]]
     ) -> pa.Array | None:
-        """Return the classes that a relation names, None if it does not.
+        """Return the classes that a relation's tails are, None if it does not give types.
 
         ``called``: its id and names; ``edges``: as in :func:`classes_of`.
         """
@@ -113,7 +113,7 @@ def tails_of(edges: Iterable[pa.RecordBatch]) -> pa.Array:
 
 
 def first_names(names: Iterable[pa.RecordBatch], ids: pa.Array) -> dict[str, str]:
-    """Return the name of those of ``ids`` that have one; ``names``: id, text, rank."""
+    """Return the first-ranked name of each of ``ids`` that has one; ``names``: id, text, rank."""
     names_of: dict[str, tuple[int, str]] = {}
     for batch in names if len(ids) else ():
         mine = batch.filter(pc.is_in(batch.column("id"), value_set=ids))
@@ -124,7 +124,7 @@ def first_names(names: Iterable[pa.RecordBatch], ids: pa.Array) -> dict[str, str
 
 
 def superclasses(edges: Iterable[pa.RecordBatch], classes: pa.Array) -> dict[str, set[str]]:
-    """Return what each class is a subclass of, through any chain; ``edges``: (head, tail)."""
+    """Return the transitive superclasses of each class; ``edges``: (subclass, class)."""
     above: dict[str, set[str]] = {}
     for batch in edges:
         columns = (batch.column(name).to_pylist() for name in ("head", "tail"))
@@ -145,9 +145,9 @@ def superclasses(edges: Iterable[pa.RecordBatch], classes: pa.Array) -> dict[str
 def type_batches(
     edges: Iterable[pa.RecordBatch], called: dict[str, str], above: dict[str, set[str]]
 ) -> Iterator[TypeBatch]:
-    """Yield the types that edges (head, tail) give their heads.
+    """Yield the types that edges (head, tail) give their heads, with superclasses.
 
-    ``called``: names of all classes; ``above``: those that a class is a subclass of.
+    ``called``: names of classes by id; ``above``: superclasses by class.
     """
     classes = pa.array(list(called), pa.string())
     given = [[name, *(called[each] for each in above.get(id_, ()))] for id_, name in called.items()]

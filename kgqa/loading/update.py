@@ -70,9 +70,9 @@ _NAMES = pa.schema([("id", pa.string()), ("text", pa.string()), ("rank", pa.int6
 
 @dataclass(frozen=True, slots=True)
 class UpdateResult:
-    """What a change did: edges that were ``added`` and ``removed``, and the new ``version``.
+    """The result of a change: numbers of ``added`` and ``removed`` edges, the new ``version``.
 
-    ``missing``: what was to be removed and is not there; ``dropped`` counts by reason what was left
+    ``missing``: items to remove that the KG lacks; ``dropped``: counts by reason of what was left
     out.
     """
 
@@ -114,14 +114,14 @@ def update(
     with closing(Rejects(folder / REJECTS_FILE, report)) as rejects:
         rejects.path.unlink(missing_ok=True)
         read = adding.read(added, report, rejects, progress) if added else ()
-        batches = list(_by_texts(read))
-        batches += _names_of(names, report, rejects, progress)
+        batches = list(_with_text_ids(read))
+        batches += _read_names(names, report, rejects, progress)
         if removed:
-            removal.take(_by_texts(removing.read(removed, report, rejects, progress)))
-        removal.take(_names_of(remove_names, report, rejects, progress), from_table=True)
+            removal.take(_with_text_ids(removing.read(removed, report, rejects, progress)))
+        removal.take(_read_names(remove_names, report, rejects, progress), from_table=True)
     rule = MediatorRule(getattr(getattr(adding, "options", None), "mediators", None))
     with progress.task("finding what changes"):
-        plan = _Plan(store, changer, report.dropped, missing, rule, type_relations_of(adding))
+        plan = _Builder(store, changer, report.dropped, missing, rule, type_relations_of(adding))
         planned = plan.change(batches, removal)
     before(planned)
     if planned.info.version != planned.before.version:
@@ -142,16 +142,17 @@ def update(
     )
 
 
-def _names_of(
+def _read_names(
     path: Path | None, report: Report, rejects: Rejects, progress: Progress
 ) -> list[NameBatch]:
+    """Read a file of ids and names as name batches."""
     pairs = read_pairs(path, "names", report, rejects, progress)
     return [NameBatch(rows.rename_columns(_NAMES.names)) for rows in pairs]
 
 
 @dataclass(slots=True)
 class Removal:
-    """What is to be removed, by ids."""
+    """The edges, names and types to remove, by ids."""
 
     edges: dict[tuple[str, str, str], list[str]] = field(default_factory=dict)  # properties
     names: dict[tuple[str, str], bool] = field(default_factory=dict)  # whether from a table
@@ -160,7 +161,7 @@ class Removal:
     properties: dict[tuple[str, str], list[Value]] = field(default_factory=dict)
 
     def take(self, batches: Iterable[Batch], *, from_table: bool = False) -> None:
-        """Take in what a loader reads, or a table of names."""
+        """Add what a loader reads (or, ``from_table``, a table of names) to the removal."""
         for batch in batches:
             if isinstance(batch, EdgeBatch):
                 names = ("head", "relation", "tail", "properties")
@@ -182,7 +183,7 @@ class Removal:
                         self.properties.setdefault((id_, name), []).extend(members(value))
 
     def ids(self) -> set[str]:
-        """Return the ids of all nodes that are named."""
+        """Return the ids of all nodes in the removal."""
         ends = {end for head, _, tail in self.edges for end in (head, tail)}
         values = {
             value_node(value)[0] for members_of in self.properties.values() for value in members_of
@@ -192,12 +193,14 @@ class Removal:
 
 
 def _has_lone_entities(loader: str) -> bool:
-    """Return whether the sources of a loader say what is an entity, with an edge or without."""
+    """Return whether a loader's sources define entities, even ones without edges."""
     entry = next((each for each in LOADERS.entries() if each.name == loader), None)
     return entry is not None and bool(getattr(entry.load(), "lone_entities", False))
 
 
-class _Plan:
+class _Builder:
+    """Builds the change of a stored KG from batches to add and a removal."""
+
     def __init__(
         self,
         store: GraphStore,
@@ -223,39 +226,46 @@ class _Plan:
         self._vanished: set[int] = set()
 
     def change(self, added: list[Batch], removal: Removal) -> GraphChange:
-        reified_ = self._reified(added, removal)
+        """Build the change.
+
+        1. Turn edges of reified relations, added and removed, into facts.
+        2. Read the nodes concerned; remove names, types and values from them.
+        3. Merge them with the added batches by the stages of a load, and assign keys.
+        4. Determine edges to write and to remove, nodes left without edges, unused relations.
+        """
+        reified_ = self._reified_relations(added, removal)
         if reified_:
             ends = sorted(set[str]().union(*map(_ids_of, added)))
             given = [_ids_of(b) for b in added if isinstance(b, EntityBatch | ValueBatch)]
             there = zip(ends, self._store.keys_of(ends).tolist(), strict=True)
             defined = set[str]().union(*given, (id_ for id_, key in there if key >= 0))
             added = expanded(added, reified_, pa.array(sorted(defined), pa.string()))
-        named = _named(added)
+        named = _named_ids(added)
         ids = sorted(removal.ids().union(*map(_ids_of, added)))
         keys = self._store.keys_of(ids)
         self._keys = {id_: key for id_, key in zip(ids, keys.tolist(), strict=True) if key >= 0}
         self._read(keys[keys >= 0])
-        gone = self._take_away(removal)
-        tables = self._assembled(added, removal, named)
+        gone = self._remove_names(removal)
+        tables = self._merged(added, removal, named)
         kinds = {*self._info.type_relations, *tables.info.type_relations}
         self._info = replace(self._info, type_relations=tuple(sorted(kinds)))
-        edges, known, relations = self._add(tables, gone)
+        edges, known, relations = self._edges_to_write(tables, gone)
         gone |= self._edges_of(self._vanished)
         gone -= edges.keys()
-        self._leave_alone(gone, edges, known)
+        self._remove_isolated(gone, edges, known)
         dead = self._vanished
         new_edges = edges.keys() - known
         left = self._changer.unused(
             sorted({edge[1] for edge in gone} - {edge[1] for edge in new_edges}), gone
         )
-        relations += self._without(left, relations)
+        relations += self._without_inverses(left, relations)
         nodes = [
             node
             for key, node in sorted(self._nodes.items())
             if key not in dead and node != self._old.get(key)
         ]
         touched = {node["key"] for node in nodes} | dead
-        return self._finished(
+        return self._with_record(
             GraphChange(
                 self._info,
                 self._info,
@@ -270,10 +280,10 @@ class _Plan:
             )
         )
 
-    def _reified(self, added: list[Batch], removal: Removal) -> set[str]:
-        """Return the reified relations; ``removal`` is then by stored edges, a fact's each.
+    def _reified_relations(self, added: list[Batch], removal: Removal) -> set[str]:
+        """Return the reified relations; convert ``removal`` to the stored edges of facts.
 
-        The edges of a relation that has its first qualifier now are added again, as facts.
+        The edges of a relation that gets its first qualifier now are added again, as facts.
         """
         known = set(self._info.reified)
         for edge, stored in fact_edges(self._store, removal.edges, known).items():
@@ -288,6 +298,7 @@ class _Plan:
         return known | new
 
     def _read(self, keys: IntArray) -> None:
+        """Read nodes from the store by key, unless they were read."""
         unread = keys_array(sorted(set(keys.tolist()) - self._old.keys()))
         for node in self._changer.nodes(unread):
             self._old[node["key"]] = node
@@ -295,8 +306,8 @@ class _Plan:
 
     # -- what is removed ---------------------------------------------------------------------
 
-    def _take_away(self, removal: Removal) -> set[KeyedEdge]:
-        """Take names and types from the nodes; return the stored edges to remove."""
+    def _remove_names(self, removal: Removal) -> set[KeyedEdge]:
+        """Remove names and types from nodes; return the keys of the edges to remove."""
         kinds = set(self._info.type_relations)
         for head, relation, tail in removal.edges if kinds else ():
             node, of = self._node(head), self._node(tail)
@@ -305,28 +316,28 @@ class _Plan:
         for id_, text in removal.types:
             node = self._node(id_)
             if node is None or text not in node["types"]:
-                self._not_there(NO_TYPE, f"{id_} {text}")
+                self._note_missing(NO_TYPE, f"{id_} {text}")
             else:
                 node["types"] = [kept for kept in node["types"] if kept != text]
         for id_, text in (*removal.names, *removal.aliases):
             node = self._node(id_)
             is_name = (id_, text) in removal.names
-            if node is not None and is_name and text == node["name"] and not _is_own(node):
+            if node is not None and is_name and text == node["name"] and not _is_unnamed(node):
                 node["name"] = None
             elif node is not None and text in node["aliases"]:
                 node["aliases"] = [kept for kept in node["aliases"] if kept != text]
             else:
-                self._not_there(NO_NAME, f"{id_} {text}")
-        keyed = {edge: self._keyed(*edge) for edge in removal.edges}
-        gone = self._there(keyed.values())
+                self._note_missing(NO_NAME, f"{id_} {text}")
+        keyed = {edge: self._edge_key(*edge) for edge in removal.edges}
+        gone = self._stored_edges(keyed.values())
         for edge, keys in keyed.items():
             if keys not in gone:
-                self._not_there(NO_EDGE, " -> ".join(edge))
+                self._note_missing(NO_EDGE, " -> ".join(edge))
         # properties that are not walked have no edge
-        return gone | self._there(self._take_properties(removal))
+        return gone | self._stored_edges(self._remove_values(removal))
 
-    def _take_properties(self, removal: Removal) -> list[KeyedEdge | None]:
-        """Take values from the nodes' properties; return the edges to them that may be there."""
+    def _remove_values(self, removal: Removal) -> list[KeyedEdge | None]:
+        """Remove values from nodes' properties; return the keys of the edges to them."""
         edges = []
         for (id_, name), values in removal.properties.items():
             node = self._node(id_)
@@ -334,9 +345,9 @@ class _Plan:
             left = [member for member in members(given.get(name)) if member not in values]
             for value in values:
                 if node is not None and value in members(given.get(name)):
-                    edges.append(self._keyed(id_, name, value_node(value)[0]))
+                    edges.append(self._edge_key(id_, name, value_node(value)[0]))
                 else:
-                    self._not_there(NO_PROPERTY, f"{id_} {name} {value}")
+                    self._note_missing(NO_PROPERTY, f"{id_} {name} {value}")
             if node is not None and name in given:
                 given[name] = left if isinstance(given[name], list) else None
                 given = {key: value for key, value in given.items() if value not in (None, [])}
@@ -345,27 +356,30 @@ class _Plan:
         return edges
 
     def _node(self, id_: str) -> Node | None:
+        """Return the node of an id, None if the KG lacks it."""
         return self._nodes.get(self._keys.get(id_, -1))
 
-    def _keyed(self, head: str, relation: str, tail: str) -> KeyedEdge | None:
+    def _edge_key(self, head: str, relation: str, tail: str) -> KeyedEdge | None:
+        """Return an edge's keys, None if the KG lacks an end or the relation."""
         keys = self._keys.get(head), self._relation_key.get(relation), self._keys.get(tail)
         return None if None in keys else keys  # type: ignore[return-value]
 
-    def _there(self, edges: Iterable[KeyedEdge | None]) -> set[KeyedEdge]:
-        """Return those of some edges that are in the store."""
+    def _stored_edges(self, edges: Iterable[KeyedEdge | None]) -> set[KeyedEdge]:
+        """Return the edges, among some, that the store has."""
         asked = [edge for edge in edges if edge is not None]
         columns = map(keys_array, zip(*asked, strict=True)) if asked else ()
         there = self._store.has_edges(*columns).tolist() if asked else ()
         return {edge for edge, is_there in zip(asked, there, strict=True) if is_there}
 
-    def _not_there(self, reason: str, text: str) -> None:
+    def _note_missing(self, reason: str, text: str) -> None:
+        """Record an item to remove that the KG lacks."""
         self._dropped[reason] += 1
         self._missing.append(text)
 
     # -- what is added -----------------------------------------------------------------------
 
-    def _assembled(self, added: Sequence[Batch], removal: Removal, named: set[str]) -> GraphTables:
-        """Merge the stored nodes with the added ones, as a load does."""
+    def _merged(self, added: Sequence[Batch], removal: Removal, named: set[str]) -> GraphTables:
+        """Merge the stored nodes with the added ones, by the stages of a load."""
         unnamed: dict[str, bool] = {}  # ids that lost a name, and whether an alias takes its place
         for (id_, _), from_table in removal.names.items():
             unnamed[id_] = unnamed.get(id_, False) or from_table
@@ -385,7 +399,7 @@ class _Plan:
             lost = id_ in unnamed and name is None and kind == Kind.ENTITY
             if lost and self._defined and mid != NO_MID and id_ not in named:
                 continue  # nothing says any more that it is an entity
-            own = _is_own(node) or lost or kind == Kind.MEDIATOR
+            own = _is_unnamed(node) or lost or kind == Kind.MEDIATOR
             kind = Kind.MEDIATOR if lost and id_ in rule else kind
             is_web = id_.startswith(("http://", "https://"))
             is_by_iri = (kind == Kind.ENTITY and name and name == called[id_]) or (lost and is_web)
@@ -393,7 +407,7 @@ class _Plan:
             where.append({**node, "kind": kind, "name": None, "aliases": []})
             alias_rank = 0 if lost and unnamed[id_] and kind == Kind.ENTITY else ALIAS
             names += [(id_, text, alias_rank) for text in node["aliases"]]
-            if name is not None and not is_by_iri and not _is_own(node):
+            if name is not None and not is_by_iri and not _is_unnamed(node):
                 names.append((id_, name, 0))
         fresh: list[Batch] = [
             EntityBatch(pa.RecordBatch.from_pylist(_rows(sure), schema=ENTITY_SCHEMA)),
@@ -403,13 +417,13 @@ class _Plan:
                 by_id=True,
                 by_iri=True,
             ),
-            NameBatch(_batch(names, _NAMES)),
+            NameBatch(_rows_as_batch(names, _NAMES)),
         ]
         there = pa.array([node["id"] for node in every], pa.string())
         info = self._info
         kinds = self._kinds
         return assemble(
-            chain(fresh, *(_beside(batch, there) for batch in added)),
+            chain(fresh, *(_without_known(batch, there) for batch in added)),
             name=info.name,
             source=info.source,
             direction=info.direction,
@@ -421,10 +435,10 @@ class _Plan:
             ),
         )
 
-    def _add(
+    def _edges_to_write(
         self, tables: GraphTables, gone: set[KeyedEdge]
     ) -> tuple[dict[KeyedEdge, str | None], set[KeyedEdge], list[tuple[int, str, str, str | None]]]:
-        """Return edges to write and which of them are there, and relations; set the new nodes."""
+        """Set the new nodes; return edges to write, which of them exist, and new relations."""
         keys = []
         next_key = self._info.next_key
         for row in tables.nodes.to_pylist():
@@ -435,7 +449,7 @@ class _Plan:
             self._nodes[key] = {**row, **lists, "key": key}
             keys.append(key)
         self._vanished = set(self._keys.values()) - set(keys)
-        numbers, relations = self._added_relations(tables.relations.to_pylist())
+        numbers, relations = self._relation_keys(tables.relations.to_pylist())
         columns = [tables.edges.column(name).to_pylist() for name in tables.edges.column_names]
         edges = {
             (keys[head], numbers[relation], keys[tail]): text
@@ -443,7 +457,7 @@ class _Plan:
         }
         first = self._info.next_relation
         old = (e for e in edges if max(e[0], e[2]) < self._info.next_key and e[1] < first)
-        there = sorted(self._there(old))
+        there = sorted(self._stored_edges(old))
         known = set()
         for edge, now in zip(there, self._changer.properties(there), strict=True):
             text = edges[edge] if edge in gone else min(edges[edge], now, key=preference)
@@ -456,10 +470,10 @@ class _Plan:
                 known.add(edge)
         return edges, known, relations
 
-    def _added_relations(
+    def _relation_keys(
         self, rows: Sequence[dict[str, Any]]
     ) -> tuple[list[int], list[tuple[int, str, str, str | None]]]:
-        """Return the key of each relation, and the rows of those that are new or get an inverse."""
+        """Return each relation's key, and rows of new relations and of new inverses."""
         numbers, changed = [], []
         next_key = self._info.next_relation
         for row in rows:
@@ -487,10 +501,10 @@ class _Plan:
         )
         return {(t, s // 2, n) if s % 2 else (n, s // 2, t) for n, s, t in rows}
 
-    def _leave_alone(
+    def _remove_isolated(
         self, gone: set[KeyedEdge], edges: dict[KeyedEdge, str | None], known: set[KeyedEdge]
     ) -> None:
-        """Remove nodes that have lost their last edge, unless they are entities without one."""
+        """Remove nodes that lose their last edge, unless they may exist without one."""
         new = [edge for edge in edges if edge not in known]
         kept = {end for edge in new for end in (edge[0], edge[2])}
         lost = Counter(end for head, _, tail in gone for end in {head, tail})
@@ -505,20 +519,20 @@ class _Plan:
         self._vanished |= {key for key in alone if not self._stays(self._nodes[key], lost[key])}
 
     def _stays(self, node: Node, lost: int) -> bool:
-        """Return whether a node without edges is part of the KG."""
+        """Return whether a node without edges stays in the KG."""
         if node["kind"] == Kind.VALUE:
             return not lost
         if node["kind"] == Kind.MEDIATOR and lost and read_fact_id(node["id"]) is not None:
             return False
         if self._defined or (not lost and node == self._old[node["key"]]):
             return True
-        named = node["name"] is not None and not _is_own(node)
+        named = node["name"] is not None and not _is_unnamed(node)
         return bool(named or node["types"] or node["properties"])
 
-    def _without(
+    def _without_inverses(
         self, left: Sequence[int], changed: Sequence[tuple[int, str, str, str | None]]
     ) -> list[tuple[int, str, str, str | None]]:
-        """Return the rows of relations whose inverse is one of those that have no edge left."""
+        """Return rows of relations whose inverse loses its last edge, without the inverse."""
         now = self._relations
         gone = {now.ids[key] for key in left}
         done = {row[0] for row in changed}
@@ -528,8 +542,8 @@ class _Plan:
             if inverse in gone and key not in done and key not in left
         ]
 
-    def _finished(self, change: GraphChange) -> GraphChange:
-        """Return the change with the new record, or the old one if nothing changes."""
+    def _with_record(self, change: GraphChange) -> GraphChange:
+        """Return the change with the new meta record, or the old one if nothing changes."""
         info = self._info
         kinds = Counter(node["kind"] for node in change.nodes)
         kinds.subtract(node["kind"] for node in change.old.values())
@@ -574,27 +588,30 @@ class _Plan:
         )
 
 
-def _is_own(node: Node) -> bool:
-    """Return whether a node has no name but its id."""
+def _is_unnamed(node: Node) -> bool:
+    """Return whether a node has no name other than its id."""
     return bool(node["kind"] == Kind.ENTITY and node["name"] == node["id"].strip())
 
 
 def _rows(nodes: Iterable[Node]) -> list[Node]:
+    """Return nodes with the columns of ``ENTITY_SCHEMA`` alone."""
     return [{name: node[name] for name in ENTITY_SCHEMA.names} for node in nodes]
 
 
-def _batch(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
+def _rows_as_batch(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
+    """Build a batch of a schema from rows."""
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
     arrays = [pa.array(column, type=of.type) for column, of in zip(columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _pairs(rows: pa.RecordBatch, name: str) -> Iterable[tuple[str, str]]:
+    """Yield (id, ``name``) of the rows of a batch."""
     return zip(rows.column("id").to_pylist(), rows.column(name).to_pylist(), strict=True)
 
 
-def _by_texts(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """Yield batches with mids as texts, and entities for what makes mids nodes in a load."""
+def _with_text_ids(batches: Iterable[Batch]) -> Iterator[Batch]:
+    """Yield batches with mids as texts, and entities for the mids that a load makes nodes."""
     given = list(batches)
     rules = [batch.mediators for batch in given if isinstance(batch, TypeRules)]
     mediators = pa.array(sorted(frozenset().union(*rules)), pa.string())
@@ -623,6 +640,7 @@ def _by_texts(batches: Iterable[Batch]) -> Iterator[Batch]:
 
 
 def _ids_of(batch: Batch) -> set[str]:
+    """Return the ids of all nodes in a batch."""
     made = list(entity_values(batch)) if isinstance(batch, EntityBatch) else []
     return {
         id_
@@ -633,8 +651,8 @@ def _ids_of(batch: Batch) -> set[str]:
     }
 
 
-def _named(batches: Iterable[Batch]) -> set[str]:
-    """Return the ids of all nodes that get a name."""
+def _named_ids(batches: Iterable[Batch]) -> set[str]:
+    """Return the ids of all nodes that batches name."""
     ids: set[str] = set()
     for batch in batches:
         if isinstance(batch, NameBatch):
@@ -646,10 +664,10 @@ def _named(batches: Iterable[Batch]) -> set[str]:
     return ids
 
 
-def _beside(batch: Batch, there: pa.Array) -> Iterator[Batch]:
-    """Yield what is added as it goes beside the nodes that are ``there``.
+def _without_known(batch: Batch, there: pa.Array) -> Iterator[Batch]:
+    """Yield the batches of an addition without redefining the nodes that exist (``there``).
 
-    What these are is known, and whether they are called by their ids.
+    The kind of these, and whether their ids are their names, is known.
     """
     if not isinstance(batch, EntityBatch):
         yield batch
@@ -665,9 +683,10 @@ def _beside(batch: Batch, there: pa.Array) -> Iterator[Batch]:
 def fact_edges(
     store: GraphStore, edges: Mapping[Triple, list[str]], reified: Collection[str]
 ) -> dict[Triple, list[Triple]]:
-    """Return the stored edges of the facts that some of ``edges`` mean, which are to be removed.
+    """Return, for each of ``edges``, the stored edges of the facts that it means.
 
-    An edge with properties (JSON) means the fact that has these, another one all between its ends.
+    An edge with properties (JSON) means the fact with these properties, one without means all facts
+    between its ends.
     """
     asked = [edge for edge in edges if edge[1] in reified]
     heads = sorted({head for head, _, _ in asked})
@@ -689,11 +708,12 @@ def fact_edges(
             own = {fact_id(*edge, fact_number(orjson.loads(text))) for text in edges[edge]}
             facts = [by_id[id_] for id_ in sorted(own & by_id.keys())]
         if facts:
-            stored[edge] = list(_touching(store, facts))
+            stored[edge] = list(_edges_touching(store, facts))
     return stored
 
 
-def _touching(store: GraphStore, keys: list[int]) -> Iterator[Triple]:
+def _edges_touching(store: GraphStore, keys: list[int]) -> Iterator[Triple]:
+    """Yield the stored edges of some nodes as (head, relation, tail) ids."""
     near = store.neighbours(keys_array(keys), "both")
     own, others = store.entities(keys_array(keys)).ids, store.entities(near.target).ids
     relations = store.relations().ids
@@ -705,7 +725,7 @@ def _touching(store: GraphStore, keys: list[int]) -> Iterator[Triple]:
 def plain_edges(
     store: GraphStore, changer: GraphChanger, relations: Collection[str]
 ) -> Iterator[EdgeBatch]:
-    """Yield all stored edges of ``relations``, which so far have no properties that are walked."""
+    """Yield all stored edges of ``relations``, which had no walked properties so far."""
     known = store.relations().ids
     numbers = [key for key, id_ in enumerate(known) if id_ in relations]
     if not numbers:

@@ -28,7 +28,7 @@ class OwnGraph(Protocol):
     """The graph that belongs to one question, read from its file when it is needed."""
 
     def triples(self) -> list[Triple]:
-        """Return its (head, relation, tail), by name. Raises DataError."""
+        """Return the graph's (head, relation, tail) triples by name. Raises DataError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ Entry: TypeAlias = "tuple[int, Question | str]"
 
 
 class QuestionFormat:
-    """A format of question files; ``unit`` names what it numbers: lines or entries."""
+    """A format of question files; ``unit`` is what it counts: lines or entries."""
 
     Options: ClassVar[type[RegistryOptions]] = RegistryOptions
     unit: ClassVar[str] = "line"
@@ -74,7 +74,7 @@ class QuestionFormat:
 
 @dataclass(frozen=True, slots=True)
 class BadEntry:
-    """An entry of a file that cannot be read as a question: where it stands, and why."""
+    """An entry that cannot be read as a question: its number, and the reason."""
 
     file: str
     number: int  # counts from 1
@@ -83,7 +83,7 @@ class BadEntry:
 
     @property
     def place(self) -> str:
-        """Where the entry stands, in words."""
+        """The position of the entry, in words."""
         return f"{self.file}, {self.unit} {self.number}"
 
     def __str__(self) -> str:
@@ -106,7 +106,7 @@ class QuestionFile:
         return len(self.questions) + len(self.bad_entries)
 
     def complaint(self) -> str:
-        """Return one sentence that names the bad entries; empty if there are none."""
+        """Return a sentence that lists the bad entries, "" if there are none."""
         count = len(self.bad_entries)
         if not count:
             return ""
@@ -157,7 +157,7 @@ def iter_questions(
 def read_questions(
     path: Path, format: str = "jsonl", limit: int | None = None, **options: Any
 ) -> QuestionFile:
-    """Return up to ``limit`` entries, with malformed ones. Raises DataError if none is valid."""
+    """Read up to ``limit`` entries, with malformed ones. Raises DataError if none is valid."""
     file = QuestionFile([], [], path, format)
     for entry in islice(iter_questions(path, format, **options), limit):
         if isinstance(entry, Question):
@@ -189,13 +189,13 @@ Split: TypeAlias = Literal["all", "validation", "rest"]
 
 
 def is_held_out(question_id: str) -> bool:
-    """Return whether a question belongs to the fixed fifth that is never trained on."""
+    """Return whether a question belongs to the fifth reserved for validation, by its id's hash."""
     digest = hashlib.sha256(question_id.encode()).digest()
     return int.from_bytes(digest[:4], "big") % 5 == 0
 
 
 def split_of(file: QuestionFile, split: Split) -> QuestionFile:
-    """Return the held-out fifth (``validation``) or the rest. Raises DataError if empty."""
+    """Return a file's held-out fifth (``validation``) or the rest. Raises DataError if empty."""
     if split == "all":
         return file
     chosen = [

@@ -62,6 +62,8 @@ _PREDICATE = re.compile(r"\bns:([a-z][a-z0-9_]*(?:\.[a-z0-9_]+){2,})")
 
 
 class _EntityRow(Row):
+    """A question with topic and answer entities, by name and id."""
+
     by_name: ClassVar[bool] = False
 
     id: Id = ""
@@ -76,6 +78,7 @@ class _EntityRow(Row):
     sparql: Kind = ""
 
     def to_question(self) -> Question:
+        """Convert the row to a question. Raises ValueError."""
         names: dict[str, str] = {}
         topics = self._entities("q_entity", self.q_entity, self.q_mid, names)
         answers = self._entities("a_entity", self.a_entity, self.a_mid, names)
@@ -96,7 +99,7 @@ class _EntityRow(Row):
     def _entities(
         self, field: str, names: list[str] | None, ids: list[str] | None, noted: dict[str, str]
     ) -> list[str] | None:
-        """Return entities by id, names noted, if each name has an id; else by name."""
+        """Return ids, adding names to ``noted``, if each name has an id; else names."""
         if names is not None and ids is not None and len(ids) == len(names):
             if not self.by_name:
                 noted.update((id_, name) for id_, name in zip(ids, names, strict=True) if name)
@@ -108,6 +111,8 @@ class _EntityRow(Row):
 
 
 class _RogRow(_EntityRow):
+    """A question of RoG's data sets."""
+
     by_name = True
     graph: Triples
 
@@ -130,7 +135,7 @@ class RogQuestions(QuestionFormat):
         except OSError as error:
             raise unreadable(path, error) from None
         if head == _PARQUET:
-            yield from _parquet(path)
+            yield from _parquet_entries(path)
             return
         for number, offset, line in raw_lines(path):
             question = question_of(_RogRow, line)
@@ -139,12 +144,14 @@ class RogQuestions(QuestionFormat):
 
 @dataclass(frozen=True, slots=True)
 class _StoredGraph:
+    """The graph of one question, by its position in a file."""
+
     path: Path
     start: int
     group: int | None = None
 
     def triples(self) -> list[Triple]:
-        """Read the triples again."""
+        """Read the graph's triples from the file."""
         try:
             if self.group is None:
                 with self.path.open("rb") as file:
@@ -160,7 +167,8 @@ class _StoredGraph:
             ) from None
 
 
-def _parquet(path: Path) -> Iterator[Entry]:
+def _parquet_entries(path: Path) -> Iterator[Entry]:
+    """Yield (number, question or fault) of a Parquet file's rows."""
     try:
         with pq.ParquetFile(path) as file:
             number = 0
@@ -177,6 +185,7 @@ def _parquet(path: Path) -> Iterator[Entry]:
 
 
 def _with_graph(question: Question | str, graph: _StoredGraph) -> Question | str:
+    """Attach a graph to a question; a fault stays a fault."""
     return question if isinstance(question, str) else replace(question, graph=graph)
 
 
@@ -184,7 +193,7 @@ _MID = re.compile(r"[mg]\.[0-9a-z_]+")
 
 
 def own_tables(name: str, triples: Iterable[Triple], entities: Iterable[str]) -> GraphTables:
-    """Return a graph of named triples as tables; ``entities`` are in it whatever their shape."""
+    """Build graph tables from named triples; ``entities`` are never taken for mediators."""
     unique = sorted(set(triples))
     kept = set(entities)
     nodes = sorted({end for head, _, tail in unique for end in (head, tail)})
@@ -225,7 +234,7 @@ def own_tables(name: str, triples: Iterable[Triple], entities: Iterable[str]) ->
 
 @contextmanager
 def own_store(question: Question) -> Iterator[GraphStore]:
-    """Open the question's own graph for a ``with``. Raises DataError, GraphError."""
+    """Open a question's own graph as a store, as a context. Raises DataError, GraphError."""
     if question.graph is None:
         raise ValueError(f"question {question.id} has no graph of its own")
     kept: Sequence[str] = [*question.topic_entities, *question.answers]

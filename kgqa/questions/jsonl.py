@@ -11,7 +11,7 @@ from kgqa.questions.rows import Chains, Id, JsonRows, Kind, Row, Text, Texts, un
 
 
 class _OwnRow(Row):
-    """A line; ``relation_paths`` may stand for ``answers``."""
+    """A line of kgqa's format; ``relation_paths`` may replace ``answers``."""
 
     id: Id = ""
     question: Text
@@ -23,6 +23,7 @@ class _OwnRow(Row):
     relation_paths: Chains | None = None
 
     def to_question(self) -> Question:
+        """Convert the row to a question. Raises ValueError."""
         paths = [tuple(path) for path in self.relation_paths or ()]
         if self.answers is None and not paths:
             raise ValueError('"answers" is missing')
@@ -45,34 +46,43 @@ class JsonLines(JsonRows):
 
 
 class _Choice(Row):
+    """A labelled choice."""
+
     label: Text
     text: Text
 
 
 class _Stem(Row):
+    """CommonsenseQA's question text with its concept and choices."""
+
     stem: Text
     question_concept: Text | None = None
     choices: list[_Choice]
 
 
 class _CommonsenseRow(Row):
+    """A line of CommonsenseQA."""
+
     id: Id = ""
     question: _Stem
     answer_key: Text = Field(alias="answerKey")
 
     def to_question(self) -> Question:
+        """Convert the row to a question. Raises ValueError."""
         choices = {choice.label: choice.text for choice in self.question.choices}
         concept = self.question.question_concept
         return Question(
             id=self.id,
             question=self.question.stem,
             topic_entities=[] if concept is None else [concept],
-            answers=[_chosen(choices, self.answer_key)],
+            answers=[_choice_text(choices, self.answer_key)],
             choices=unique(list(choices.values())),
         )
 
 
 class _MedRow(Row):
+    """A line of MedQA."""
+
     realidx: Id = ""
     question: Text
     options: dict[str, Text]
@@ -80,11 +90,12 @@ class _MedRow(Row):
     meta_info: Kind = ""
 
     def to_question(self) -> Question:
+        """Convert the row to a question. Raises ValueError."""
         return Question(
             id=self.realidx,
             question=self.question,
             topic_entities=[],
-            answers=[_chosen(self.options, self.answer_idx)],
+            answers=[_choice_text(self.options, self.answer_idx)],
             choices=unique(list(self.options.values())),
             type=self.meta_info,
         )
@@ -102,7 +113,8 @@ class MedQA(JsonRows):
     row = _MedRow
 
 
-def _chosen(choices: dict[str, str], label: str) -> str:
+def _choice_text(choices: dict[str, str], label: str) -> str:
+    """Return the text of the choice with a label. Raises ValueError."""
     if label not in choices:
         raise ValueError(f'"{label}" is not one of the choices')
     return choices[label]

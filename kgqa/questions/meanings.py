@@ -22,7 +22,11 @@ _TYPES = ("date", "dateTime", "gYear", "gYearMonth", "integer", "int", "float", 
 
 @dataclass(frozen=True, slots=True)
 class Meanings:
-    """What texts mean in a KG: one of ``ids``, ``names`` a meaning; ``same``: its place by id."""
+    """The entities that texts mean in a KG: distinct ``ids`` and their ``names``.
+
+    ``same``: the index in ``ids`` of each id with that meaning, such as another entity of the same
+    name.
+    """
 
     ids: tuple[str, ...]
     names: tuple[str, ...]
@@ -30,13 +34,13 @@ class Meanings:
     unknown: frozenset[str]  # the entries of ids that the KG does not know
 
     def canonical(self, ids: Sequence[str]) -> list[str]:
-        """Return ``ids`` with each that is meant as its entry in ``self.ids``, each once."""
+        """Map ``ids`` to their representatives in ``self.ids``, without repetition."""
         return list(dict.fromkeys(self.same.get(id_, id_) for id_ in ids))
 
 
 def meanings_of(store: GraphStore, texts: Sequence[str], names: Mapping[str, str]) -> Meanings:
-    """Return the entities that ``texts`` name in ``store``; ``names``: the file's names by id."""
-    groups = _groups(store, texts, names)
+    """Resolve ``texts`` to entities of ``store``; ``names``: the file's names by id."""
+    groups = _entities_by_text(store, texts, names)
     same: dict[str, str] = {}
     ids: list[str] = []
     shown: list[str] = []
@@ -57,9 +61,9 @@ def meanings_of(store: GraphStore, texts: Sequence[str], names: Mapping[str, str
 
 
 def known_topics(store: GraphStore, question: Question) -> list[str]:
-    """Return the topic entities that the KG knows, by id or name; if none, all, for the error."""
+    """Return the topic entities that the KG has, by id or name; all if it has none of them."""
     names = question.names
-    groups = _groups(store, question.topic_entities, names)
+    groups = _entities_by_text(store, question.topic_entities, names)
     nodes = [
         # by id if the id is known; a name is left to be resolved to the best connected of it
         text if groups[text][0][0] == text else names.get(text, text)
@@ -69,12 +73,14 @@ def known_topics(store: GraphStore, question: Question) -> list[str]:
     return nodes or list(question.topic_entities)
 
 
-def _groups(
+def _entities_by_text(
     store: GraphStore, texts: Sequence[str], names: Mapping[str, str]
 ) -> dict[str, list[tuple[str, str]]]:
+    """Return (id, name) of the entities that each text may mean: by id, name or literal."""
     groups: dict[str, list[tuple[str, str]]] = {}
 
-    def by_id(spellings: Mapping[str, Sequence[str]]) -> None:
+    def add_known_ids(spellings: Mapping[str, Sequence[str]]) -> None:
+        """Add the entities whose ids are among a text's spellings."""
         asked = [(text, spelling) for text, many in spellings.items() for spelling in many]
         keys = store.keys_of([spelling for _, spelling in asked])
         batch = store.entities(keys[keys >= 0])
@@ -84,12 +90,12 @@ def _groups(
                 row = next(rows)
                 groups.setdefault(text, []).append((batch.ids[row], batch.label(row)))
 
-    by_id({text: [text] for text in texts})
+    add_known_ids({text: [text] for text in texts})
     left = [text for text in dict.fromkeys(texts) if text not in groups]
     if not left:
         return groups
     # in a KG whose ids are its names, the file's name is the id
-    by_id({text: [names[text]] for text in left if text in names})
+    add_known_ids({text: [names[text]] for text in left if text in names})
     left = [text for text in left if text not in groups]
     forms = [normalise(names.get(text, text)) for text in left]
     named = [place for place, form in enumerate(forms) if form]
@@ -103,7 +109,7 @@ def _groups(
         exact = [entity for entity in groups.get(text, []) if entity[1] == names.get(text, text)]
         if exact:
             groups[text] = exact
-    by_id(
+    add_known_ids(
         {
             text: [f'"{text}"', f'"{text}"@en', *(f'"{text}"^^xsd:{kind}' for kind in _TYPES)]
             for text in left

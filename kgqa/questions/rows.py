@@ -32,63 +32,66 @@ _REASONS = {
 }
 
 
-def _id(value: object) -> str:
+def _id_text(value: object) -> str:
+    """Return an id as text. Raises ValueError if it is neither text nor an integer."""
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise ValueError("is neither text nor a whole number")
     return str(value)
 
 
-def _listed(value: object) -> object:
+def _as_list(value: object) -> object:
+    """Wrap a single text in a list."""
     return [value] if isinstance(value, str) else value
 
 
-def _not_empty(value: object) -> object:
+def _without_empty(value: object) -> object:
+    """Remove empty items from a list."""
     return [item for item in value if item] if isinstance(value, list) else value or []
 
 
 def unique(values: list[str]) -> list[str]:
-    """Return ``values``, each once, in their order."""
+    """Remove repeated values, keeping the order."""
     return list(dict.fromkeys(values))
 
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 OrNone = BeforeValidator(lambda value: value or None)  # whatever is empty is None
 OptionalText = Annotated[Text | None, OrNone]
-Id = Annotated[str, BeforeValidator(_id)]
+Id = Annotated[str, BeforeValidator(_id_text)]
 Kind = Annotated[str, BeforeValidator(lambda value: value if isinstance(value, str) else "")]
-TextList = Annotated[list[Text], BeforeValidator(_listed)]  # one text is a list of one
+TextList = Annotated[list[Text], BeforeValidator(_as_list)]  # one text is a list of one
 Texts = Annotated[TextList, AfterValidator(unique)]
 Names = Annotated[  # some of them may be empty
-    list[Annotated[str, StringConstraints(strip_whitespace=True)]], BeforeValidator(_listed)
+    list[Annotated[str, StringConstraints(strip_whitespace=True)]], BeforeValidator(_as_list)
 ]
-Chains = Annotated[list[TextList], BeforeValidator(_not_empty)]
+Chains = Annotated[list[TextList], BeforeValidator(_without_empty)]
 _Part = Annotated[str, StringConstraints(pattern=r"\S")]
 Triples: TypeAlias = list[tuple[_Part, _Part, _Part]]
 
 
 class Row(BaseModel):
-    """One entry of a file; fields that the model does not have are left alone."""
+    """One entry of a file; unknown fields are ignored."""
 
     model_config = ConfigDict(extra="ignore", populate_by_name=True)
 
     def to_question(self) -> Question:
-        """Return the question of the row. Raises ValueError that says what is wrong with it."""
+        """Convert the row to a question. Raises ValueError with the row's fault."""
         raise NotImplementedError
 
 
 class JsonRows(QuestionFormat):
-    """A format of one JSON object a line, each of the model ``row``."""
+    """A format of one JSON object a line, parsed by the model ``row``."""
 
     row: ClassVar[type[Row]]
 
     def read(self, path: Path) -> Iterator[Entry]:
-        """Yield every line that is not blank."""
+        """Yield the entry of every line that is not blank."""
         for number, _, line in raw_lines(path):
             yield number, question_of(self.row, line)
 
 
 def question_of(row: type[Row], entry: object) -> Question | str:
-    """Return the question of an entry (JSON text as bytes, or an object), or its fault in words."""
+    """Parse an entry (JSON bytes, or an object) as a question, or return its fault in words."""
     try:
         if isinstance(entry, bytes):
             return row.model_validate_json(decoded(entry)).to_question()
@@ -98,7 +101,7 @@ def question_of(row: type[Row], entry: object) -> Question | str:
 
 
 def questions_of_lines(path: Path, parse: Callable[[str, int], Question]) -> Iterator[Entry]:
-    """Read a file of one question a line; ``parse`` raises ValueError that says what is wrong."""
+    """Read a file of one question a line; ``parse`` raises ValueError with a line's fault."""
     for number, _, line in raw_lines(path):
         try:
             yield number, parse(decoded(line), number)
@@ -144,7 +147,7 @@ def file_lines(path: Path, what: str) -> list[str]:
 
 
 def decoded(line: bytes) -> str:
-    """Return a line as text, without its end. Raises ValueError if it is not UTF-8."""
+    """Decode a line without its line end. Raises ValueError if it is not UTF-8."""
     try:
         return line.decode("utf-8").rstrip("\r\n")
     except UnicodeDecodeError as error:
@@ -152,7 +155,7 @@ def decoded(line: bytes) -> str:
 
 
 def reason_of(error: ValueError) -> str:
-    """Return why a row is not valid, in words: the first thing that is wrong with it.
+    """Return the first validation fault of a row in words.
 
     >>> try:
     ...     Row.model_validate_json("[]")

@@ -39,15 +39,16 @@ _RELATIONS = {
 
 
 class MetaQA(QuestionFormat):
-    """MetaQA; an id is the file's name, the hops and the line's number."""
+    """MetaQA; an id is made of the file's name, the hops and the line's number."""
 
     def read(self, path: Path) -> Iterator[Entry]:
-        """Yield the questions of a file, with the types that lie beside it."""
-        types = _types(path)
+        """Yield the questions of a file, with their types from the file beside it."""
+        types = _question_types(path)
         folder = _HOPS.search(path.absolute().parent.name) or _HOPS.search(path.stem)
         hops_of_file = int(folder[1]) if folder else None
 
         def question(line: str, number: int) -> Question:
+            """Parse a line as a question. Raises ValueError."""
             text, tab, answers = line.partition("\t")
             if not tab:
                 raise ValueError("no tab between question and answers")
@@ -73,7 +74,8 @@ class MetaQA(QuestionFormat):
         return questions_of_lines(path, question)
 
 
-def _types(path: Path) -> list[str]:
+def _question_types(path: Path) -> list[str]:
+    """Read the types of questions from the file beside them, [] if it does not exist."""
     beside = path.parent / f"{path.stem}_qtype{path.suffix}"
     if not beside.is_file():
         return []
@@ -88,7 +90,7 @@ def _types(path: Path) -> list[str]:
 
 
 def _chain(kind: str) -> tuple[str, ...]:
-    """Return the relation path that a type of question asks for.
+    """Return the relation path of a type of question.
 
     >>> _chain("actor_to_movie_to_year")
     ('^starred_actors', 'release_year')
@@ -116,6 +118,7 @@ class PathQuestion(QuestionFormat):
 
 
 def _path_question(line: str, id_: str) -> Question:
+    """Parse a line of PathQuestion. Raises ValueError."""
     fields = line.split("\t")
     if len(fields) != 3:
         raise ValueError(f"{len(fields)} fields with a tab between them, not 3")

@@ -33,7 +33,7 @@ _Title = Annotated[  # of a supporting fact: [title, sentence]
 
 
 class TwoWiki(QuestionFormat):
-    """2WikiMultihopQA; an entry's number is its place in the list, or its line."""
+    """2WikiMultihopQA; an entry's number is its position in the list, or its line."""
 
     unit = "entry"
 
@@ -48,6 +48,8 @@ class TwoWiki(QuestionFormat):
 
 
 class _TwoWikiRow(Row):
+    """An entry of 2WikiMultihopQA."""
+
     id: Id = Field("", alias="_id")
     question: Text
     type: Kind = ""
@@ -59,12 +61,13 @@ class _TwoWikiRow(Row):
     context: list[Any] | None = None
 
     def to_question(self) -> Question:
+        """Convert the row to a question. Raises ValueError."""
         evidences = list(dict.fromkeys(self.evidences or ()))
         if evidences and self.answer is None:
             raise ValueError('"evidences" without an "answer"')
-        ids = self._ids(evidences)
+        ids = self._ids_by_name(evidences)
         answers = [] if self.answer is None else [self.answer]
-        titles = self._titles()
+        titles = self._supporting_titles()
         topics = titles_in(self.question, titles) or titles_in(
             self.question, [head for head, _, _ in evidences]
         )
@@ -79,8 +82,8 @@ class _TwoWikiRow(Row):
         return Question(
             id=self.id,
             question=self.question,
-            topic_entities=_by_id(topics, ids, names),
-            answers=_by_id(answers, ids, names),
+            topic_entities=_ids_or_texts(topics, ids, names),
+            answers=_ids_or_texts(answers, ids, names),
             hops=max((len(chain) for chain in chains), default=None),
             type=self.type,
             relation_paths=list(dict.fromkeys(paths)),
@@ -88,12 +91,14 @@ class _TwoWikiRow(Row):
             gold_triplets=evidences,
         )
 
-    def _titles(self) -> list[str]:
+    def _supporting_titles(self) -> list[str]:
+        """Return the titles of supporting facts, or of all paragraphs if there are none."""
         paragraphs = [] if self.context is None else context({"context": self.context})
         facts = [title for (title,) in self.supporting_facts or ()]
         return unique(facts or [paragraph.title for paragraph in paragraphs])
 
-    def _ids(self, evidences: Sequence[Triple]) -> dict[str, str]:
+    def _ids_by_name(self, evidences: Sequence[Triple]) -> dict[str, str]:
+        """Return the Wikidata ids of names in the evidences and of the answer."""
         ids: dict[str, str] = {}
         given = self.evidences_id or []
         if len(given) == len(evidences):  # comparisons mostly have none
@@ -158,7 +163,8 @@ def titles_in(question: str, titles: Sequence[str]) -> list[str]:
     return [names[title] for title in dict.fromkeys(titles) if title in names]
 
 
-def _by_id(texts: Sequence[str], ids: Mapping[str, str], names: dict[str, str]) -> list[str]:
+def _ids_or_texts(texts: Sequence[str], ids: Mapping[str, str], names: dict[str, str]) -> list[str]:
+    """Replace texts by their ids where known, adding these texts to ``names``."""
     rows = []
     for text in texts:
         id_ = ids.get(normalise(text))

@@ -18,15 +18,21 @@ if TYPE_CHECKING:
 
 
 class _PascalRow(Row):
+    """A row whose fields have PascalCase names in the file."""
+
     model_config = ConfigDict(alias_generator=to_pascal)
 
 
 class _GoldAnswer(_PascalRow):
+    """An answer of a parse: its id or value, and its name."""
+
     answer_argument: OptionalText = None
     entity_name: OptionalText = None
 
 
 class _Parse(_PascalRow):
+    """A semantic parse of a question: topic, relation chain and answers."""
+
     topic_entity_mid: OptionalText = None
     topic_entity_name: OptionalText = None
     inferential_chain: TextList | None = None
@@ -34,12 +40,15 @@ class _Parse(_PascalRow):
 
 
 class _WebQSPRow(_PascalRow):
+    """A question of WebQSP with its parses."""
+
     question_id: Id = ""
     raw_question: Kind = ""
     processed_question: Kind = ""
     parses: list[_Parse]
 
     def to_question(self) -> Question:
+        """Convert the row to a question. Raises ValueError."""
         text = (self.raw_question or self.processed_question).strip()
         if not text:
             raise ValueError('"RawQuestion" and "ProcessedQuestion" are empty')
@@ -58,7 +67,7 @@ class _WebQSPRow(_PascalRow):
 
 
 class WebQSP(QuestionFormat):
-    """WebQSP; the numbers of a file of lines count its lines."""
+    """WebQSP; in a file of JSON lines, entries are numbered by line."""
 
     unit = "question"
 
@@ -73,6 +82,7 @@ class WebQSP(QuestionFormat):
 
 
 def _entries(path: Path) -> list[Any] | None:
+    """Return the questions of a file that is one JSON document, None if it is JSON lines."""
     try:
         document = json.loads(read_list(path))
     except OSError as error:

@@ -54,10 +54,10 @@ class ErrorBody(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A path: its form is the body of a POST and the query of a GET, and its reply has a shape.
+    """A path with its request form (POST body or GET query) and the shape of its reply.
 
-    What OpenAI describes has neither here. ``media``: of a reply. ``work``: of an endpoint that
-    reads a KG by its form.
+    Endpoints that OpenAI describes have neither here. ``media``: the media type of the reply.
+    ``work``: reads a KG by the form, for an endpoint that does only that.
     """
 
     path: str
@@ -69,7 +69,8 @@ class Endpoint:
     work: Callable[[KG, Any], Any] | None = None
 
 
-def _kept(kg: KG, form: forms.ApprovedForm) -> dict[str, int]:
+def _save_judged(kg: KG, form: forms.ApprovedForm) -> dict[str, int]:
+    """Save a judged question in the KG's folder; return how many are saved."""
     line = form.question, form.topic_entities, form.answers, form.plan
     return {"kept": approve(kg.folder, *line, right=form.right)}
 
@@ -98,7 +99,7 @@ READ = (
     ),
     Endpoint(
         "/api/approved", ("POST",), "Keep a question with its judged answers.",
-        forms.ApprovedForm, forms.Kept, work=_kept,
+        forms.ApprovedForm, forms.Kept, work=_save_judged,
     ),
     Endpoint(
         "/api/schema", ("GET",), "Describe a KG.",
@@ -137,7 +138,7 @@ _OTHERS = (
 
 @cache
 def description() -> dict[str, Any]:
-    """Return the OpenAPI document."""
+    """Return the OpenAPI document of the server."""
     endpoints = (*READ, *_OTHERS)
     models: list[Any] = [ErrorBody, *(each.gives for each in endpoints if each.gives)]
     models += [each.form for each in endpoints if each.form and "POST" in each.verbs]
@@ -173,7 +174,7 @@ def description() -> dict[str, Any]:
 
 
 def _method_options() -> dict[str, Any]:
-    """Return every option of the offered methods, with the methods that have it."""
+    """Return every option of the offered methods as JSON schema, with the methods that have it."""
     options: dict[str, Any] = {}
     of: dict[str, list[str]] = {}
     for entry in METHODS.table:
@@ -191,6 +192,7 @@ def _method_options() -> dict[str, Any]:
 
 
 def _operation(endpoint: Endpoint, verb: str) -> dict[str, Any]:
+    """Return the OpenAPI operation of an endpoint for an HTTP verb."""
     json = endpoint.media == "application/json"
     schema = _ref(endpoint.gives) or {"type": "object" if json else "string"}
     operation: dict[str, Any] = {
@@ -227,6 +229,7 @@ def _operation(endpoint: Endpoint, verb: str) -> dict[str, Any]:
 
 
 def _ref(model: type[BaseModel] | None) -> dict[str, str]:
+    """Return a JSON reference to a model's schema, {} for None."""
     return {"$ref": _REF.format(model=model.__name__)} if model else {}
 
 
@@ -248,6 +251,7 @@ class Api:
     """The routes of the page and of ``/api``."""
 
     def __init__(self, sessions: Sessions) -> None:
+        """Keep the sessions."""
         self.sessions = sessions
         self._status: tuple[float, dict[str, Any]] | None = None
         self._status_lock = asyncio.Lock()
@@ -277,6 +281,7 @@ class Api:
         return JSONResponse(state, 200 if state["ready"] else 503)
 
     def _state(self) -> dict[str, Any]:
+        """Return whether models are loaded, the running step, and a fault if any."""
         sessions = self.sessions
         fault = error_json(sessions.fault) if sessions.fault else {}
         doing = sessions.progress.doing
@@ -301,7 +306,7 @@ class Api:
         return JSONResponse({"kgs": kgs, "methods": methods(), "state": self._state()})
 
     async def status(self, _: Request) -> Response:
-        """Report the output of ``kgqa status`` for the served KGs."""
+        """Return the JSON of ``kgqa status`` for the served KGs."""
         async with self._status_lock:
             if self._status is None or time.monotonic() - self._status[0] > _STATUS_SECONDS:
                 report = await self.sessions.in_time(self.sessions.status)
@@ -330,7 +335,7 @@ class Api:
         return as_json(await answered(request, self.sessions.answer(waiting)))
 
     async def read(self, endpoint: Endpoint, request: Request) -> Response:
-        """Return the response of a reading endpoint."""
+        """Run a reading endpoint's work on the KG, and return its reply."""
         kind: Any = endpoint.form  # which all have that are read so
         work: Any = endpoint.work
         form = validated(kind, await fields(request), endpoint.path)
@@ -340,13 +345,14 @@ class Api:
         return as_json(await answered(request, reading))
 
     async def approved(self, request: Request) -> Response:
-        """Return the judged questions as JSON lines; `kgqa learn` and `eval` read right ones."""
+        """Return the judged questions as JSON lines."""
         form: JudgedForm = validated(JudgedForm, await fields(request), "/api/approved")
         lines = await self.sessions.read(form.kg, lambda kg: approved(kg.folder, right=form.right))
         return Response(lines, media_type="application/jsonl")
 
 
 async def _lines(events: AsyncIterator[Event | None]) -> AsyncIterator[str]:
+    """Format events as lines of an event stream, with comments as keep-alives."""
     try:
         async for event in events:
             if event is None:
@@ -362,6 +368,7 @@ async def _lines(events: AsyncIterator[Event | None]) -> AsyncIterator[str]:
 
 
 async def _page(request: Request) -> Response:
+    """Return the page's HTML."""
     name, kind = _PAGE.get(request.url.path, _PAGE["/favicon.svg"])
     content = files("kgqa.server").joinpath("page", name).read_bytes()
     return Response(content, media_type=kind, headers={"cache-control": "no-cache"})

@@ -37,7 +37,7 @@ _SPARE_FILES = 64  # for models, stores and logs
 
 
 class Connection(H11Protocol):
-    """A connection of uvicorn's that ends if no request comes; of too many the idlest goes."""
+    """A uvicorn connection that closes without a request; of too many the longest idle closes."""
 
     most: ClassVar[int] = 512
 
@@ -49,7 +49,7 @@ class Connection(H11Protocol):
         return type(cls.__name__, (cls,), {"most": min(most, fewer)})
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Count the connection, and watch whether a request comes."""
+        """Register the connection, close the idlest of too many, and watch for a request."""
         super().connection_made(transport)
         self._idle_since = self.loop.time()
         held = [
@@ -66,7 +66,7 @@ class Connection(H11Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether it is not being closed."""
+        """Whether the connection is not closing."""
         return not self.transport.is_closing()
 
     @property
@@ -75,6 +75,7 @@ class Connection(H11Protocol):
         return self.cycle is None or self.cycle.response_complete
 
     def _watch(self) -> None:
+        """Close the connection if no request has come in time."""
         if not self.is_open:
             return
         now = self.loop.time()
@@ -87,7 +88,7 @@ class Connection(H11Protocol):
 
 
 def make_app(sessions: Sessions, options: ServeOptions, keys: Keys) -> Starlette:
-    """Return the application; ``keys``: the accepted API keys."""
+    """Build the Starlette application; ``keys``: the accepted API keys."""
     mcp = mcp_server(sessions)
     http = mcp.streamable_http_app(
         max_request_body_size=options.max_body,
@@ -104,6 +105,7 @@ def make_app(sessions: Sessions, options: ServeOptions, keys: Keys) -> Starlette
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        """Start the sessions with the application, and stop them with it."""
         sessions.start()
         async with mcp.session_manager.run():
             yield
@@ -123,6 +125,7 @@ def make_app(sessions: Sessions, options: ServeOptions, keys: Keys) -> Starlette
     )
 
     def guarded(inner: ASGIApp) -> ASGIApp:
+        """Wrap an application in the guard."""
         return Guard(inner, options, keys, PUBLIC)
 
     paths = {getattr(route, "path", "") for route in routes}

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 def chat_routes(sessions: Sessions) -> list[Route]:
-    """Return the routes of ``/v1``."""
+    """Return the routes of the chat endpoint, under ``/v1``."""
     chat = Chat(sessions)
     return [
         Route("/v1/models", chat.models, methods=["GET"]),
@@ -65,7 +65,7 @@ class Chat:
         self.sessions = sessions
 
     async def models(self, _: Request) -> Response:
-        """List a model for each KG and method, the default methods first."""
+        """Return the list of models: one for each KG and method, the default methods first."""
         return JSONResponse({"object": "list", "data": await self._models()})
 
     async def model(self, request: Request) -> Response:
@@ -77,11 +77,11 @@ class Chat:
         raise _no_model(name)
 
     async def complete(self, request: Request) -> Response:
-        """Answer the last message."""
+        """Answer the last message of a chat, as one completion or as a stream of chunks."""
         given = await fields(request)
         if given.get("n", 1) not in (1, None):
             raise UsageError("A question has one completion here.", "Leave out `n`.")
-        kg, method = await self._split(given.get("model"))
+        kg, method = await self._split_model(given.get("model"))
         stream = given.get("stream_options") or {}
         if not isinstance(stream, dict):
             raise UsageError("`stream_options` is not an object.", 'Write {"include_usage": true}.')
@@ -97,7 +97,7 @@ class Chat:
             "model": f"{kg}/{method}",
         }
         if (text := about_chat(given.get("messages"))) is not None:
-            return _said(text, base, stream=bool(given.get("stream")))
+            return _fixed_reply(text, base, stream=bool(given.get("stream")))
         own = given.get("kgqa") or {}
         if not isinstance(own, dict):
             raise UsageError("`kgqa` is not an object.", 'Write {"kgqa": {"k": 5}}.')
@@ -105,7 +105,7 @@ class Chat:
         form, options = AskForm.of({**own, **question})
         after = [earlier.turn for earlier in form.after]
         if not after and leaves_out(form.question):
-            after = await self._before(request, given["messages"], kg, method)
+            after = await self._earlier_turns(request, given["messages"], kg, method)
         waiting = await self.sessions.ask(
             form.question,
             kg,
@@ -120,24 +120,24 @@ class Chat:
         if given.get("stream"):
             usage = bool(stream.get("include_usage"))
             return StreamingResponse(
-                self._chunks(waiting, base, usage=usage), media_type="text/event-stream"
+                self._stream(waiting, base, usage=usage), media_type="text/event-stream"
             )
         try:
             answer = await answered(request, self.sessions.answer(waiting))
-            text = _topics(answer) + answer_text(answer)
+            text = _topics_paragraph(answer) + answer_text(answer)
         except UNANSWERABLE as error:
             answer, text = error_json(error), error_text(error)
-        return as_json(_whole(text, base) | {"usage": _usage(answer), "kgqa": answer})
+        return as_json(_completion(text, base) | {"usage": _usage(answer), "kgqa": answer})
 
-    async def _before(
+    async def _earlier_turns(
         self, request: Request, messages: list[Any], kg: str, method: str
     ) -> list[Turn]:
-        """Return the earlier questions of a chat, which are answered again.
+        """Answer the earlier questions of a chat again; return them as turns.
 
         What a client sends as an earlier answer is only text, and may be anything.
         """
         turns: list[Turn] = []
-        earlier = [text for message in messages[:-1] if (text := _text(message, "user"))]
+        earlier = [text for message in messages[:-1] if (text := _message_text(message, "user"))]
         for text in earlier[-_TURNS:]:
             waiting = await self.sessions.ask(text, kg, method, after=turns, watched=False)
             try:
@@ -149,11 +149,14 @@ class Chat:
             turns.append(Turn(answer["question"], topics, ids))
         return turns
 
-    async def _chunks(
+    async def _stream(
         self, waiting: Waiting, base: dict[str, Any], *, usage: bool
     ) -> AsyncIterator[str]:
+        """Yield an answer as a stream of completion chunks: topics, paths, the answer."""
+
         def chunk(delta: dict[str, Any], end: str | None = None, **extra: Any) -> str:
-            return _data(_chunk(delta, base, end) | extra)
+            """Format one chunk as an event."""
+            return _event_data(_chunk(delta, base, end) | extra)
 
         yield chunk({"role": "assistant", "content": ""})
         reply: dict[str, Any] = {}
@@ -161,7 +164,7 @@ class Chat:
         async for event in with_signs_of_life(self.sessions.events(waiting)):
             if event is None or event[0] not in ("answer", "error"):
                 if event and event[0] == "linked" and not topics:
-                    topics = _topics(event[1])
+                    topics = _topics_paragraph(event[1])
                     yield chunk({"content": topics})
                 elif event and event[0] == "paths":  # what is thought of meanwhile
                     lines = [code_span(path_text(path["edges"], LONGEST))
@@ -174,23 +177,24 @@ class Chat:
             else:
                 reply = event[1]
         if waiting.failure is not None and not isinstance(waiting.failure, UNANSWERABLE):
-            yield _data(reply)
+            yield _event_data(reply)
             return
         failed = waiting.failure
         text = error_text(failed) if failed is not None else answer_text(reply)
         if failed is None and not topics:
-            text = _topics(reply) + text
+            text = _topics_paragraph(reply) + text
         for line in text.splitlines(keepends=True):
             yield chunk({"content": line})
         whole = chunk({}, "stop", kgqa=reply)
         yield whole if len(whole) <= MOST_BYTES else chunk({}, "stop")
         if usage:
-            yield _data(
+            yield _event_data(
                 {**base, "object": "chat.completion.chunk", "choices": [], "usage": _usage(reply)}
             )
         yield "data: [DONE]\n\n"
 
     async def _models(self) -> list[dict[str, Any]]:
+        """Return the models of all KGs and methods."""
         kgs = await self.sessions.in_time(self.sessions.kgs)
         names = sorted(
             (method_["name"] for method_ in methods()), key=lambda name: name != DEFAULT_METHOD
@@ -201,8 +205,8 @@ class Chat:
             for kg in kgs
         ]
 
-    async def _split(self, model: object) -> tuple[str, str]:
-        """Return the KG and the method of a model's name; a KG alone means the default method."""
+    async def _split_model(self, model: object) -> tuple[str, str]:
+        """Split a model's name into KG and method; a KG alone means the default method."""
         if not isinstance(model, str):
             raise UsageError("`model` is missing.", "GET /v1/models lists them.")
         kgs = await self.sessions.in_time(self.sessions.kgs)
@@ -213,18 +217,18 @@ class Chat:
 
 
 def about_chat(messages: object) -> str | None:
-    """Return a reply if the last message is a chat program's own prompt, else None.
+    """Return a reply to a chat program's own prompt, None for a real question.
 
     Such a prompt asks for a title, tags or further questions of the chat: the title is the first
     question, and the rest is empty.
     """
     if not isinstance(messages, list) or not messages:
         return None
-    text = _text(messages[-1], "user")
+    text = _message_text(messages[-1], "user")
     asked = _OWN_PROMPT.search(text)
     if not asked or not _CHAT.search(text):
         return None
-    earlier = [said for message in messages[:-1] if (said := _text(message, "user"))]
+    earlier = [said for message in messages[:-1] if (said := _message_text(message, "user"))]
     first = earlier[0] if earlier else match[1] if (match := _QUOTED.search(text)) else "Questions"
     title = " ".join(first.split())[:_TITLE]
     key = _KEY.search(text)
@@ -233,13 +237,14 @@ def about_chat(messages: object) -> str | None:
     return json.dumps({key[1]: title if key[1] == "title" else []}, ensure_ascii=False)
 
 
-def _topics(answer: dict[str, Any]) -> str:
+def _topics_paragraph(answer: dict[str, Any]) -> str:
     """Return the topic entities as the first paragraph of an answer."""
     names = [code_span(said_name(entity["name"])) for entity in answer["topic_entities"]]
     return f"About {', '.join(names)}.\n\n" if names else ""
 
 
-def _whole(text: str, base: dict[str, Any]) -> dict[str, Any]:
+def _completion(text: str, base: dict[str, Any]) -> dict[str, Any]:
+    """Return a text as a whole completion."""
     message = {"role": "assistant", "content": text, "refusal": None}
     choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
     usage = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
@@ -247,36 +252,37 @@ def _whole(text: str, base: dict[str, Any]) -> dict[str, Any]:
 
 
 def _chunk(delta: dict[str, Any], base: dict[str, Any], end: str | None = None) -> dict[str, Any]:
+    """Return a delta as a completion chunk."""
     choice = {"index": 0, "delta": delta, "finish_reason": end, "logprobs": None}
     return {**base, "object": "chat.completion.chunk", "choices": [choice]}
 
 
-def _said(text: str, base: dict[str, Any], *, stream: bool) -> Response:
-    """Return a completion that needs no question to be asked."""
+def _fixed_reply(text: str, base: dict[str, Any], *, stream: bool) -> Response:
+    """Return a completion that is known without asking the KG."""
     if not stream:
-        return JSONResponse(_whole(text, base))
+        return JSONResponse(_completion(text, base))
     chunks = [
         _chunk({"role": "assistant", "content": text}, base),
         _chunk({}, base, "stop"),
     ]
     return Response(
-        "".join(map(_data, chunks)) + "data: [DONE]\n\n", media_type="text/event-stream"
+        "".join(map(_event_data, chunks)) + "data: [DONE]\n\n", media_type="text/event-stream"
     )
 
 
 def _last_message(messages: object) -> str:
-    """Return the text of the last message, which is the user's. Raises UsageError."""
+    """Return the text of the last message, which must be the user's. Raises UsageError."""
     if not isinstance(messages, list) or not messages or not isinstance(messages[-1], dict):
         raise UsageError("`messages` holds no message.", "Send at least one of the role user.")
-    if not (text := _text(messages[-1], "user")):
+    if not (text := _message_text(messages[-1], "user")):
         raise UsageError(
             "The last message is not a question.", "Send a text of the role user as the last one."
         )
     return text
 
 
-def _text(message: object, role: str) -> str:
-    """Return the text of a message, empty if it has none or is not of ``role``."""
+def _message_text(message: object, role: str) -> str:
+    """Return the text of a message, "" if it has none or another role."""
     if not isinstance(message, dict) or message.get("role") != role:
         return ""
     content = message.get("content")
@@ -287,6 +293,7 @@ def _text(message: object, role: str) -> str:
 
 
 def _usage(answer: dict[str, Any]) -> dict[str, int]:
+    """Return the token counts of an answer in OpenAI's form."""
     used = [use for name in ("kg_llm", "general_llm") if (use := answer.get(name))]
     prompt = sum(use["prompt_tokens"] for use in used)
     written = sum(use.get("generated_tokens", use.get("completion_tokens", 0)) for use in used)
@@ -298,10 +305,12 @@ def _usage(answer: dict[str, Any]) -> dict[str, int]:
 
 
 def _no_model(name: str) -> KgqaError:
+    """Return the error of an unknown model."""
     return RefusedError(
         404, f"The model '{name[:80]}' does not exist.", "GET /v1/models lists them."
     )
 
 
-def _data(known: dict[str, Any]) -> str:
+def _event_data(known: dict[str, Any]) -> str:
+    """Format JSON as an event of an event stream."""
     return f"data: {json.dumps(known)}\n\n"

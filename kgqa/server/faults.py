@@ -28,7 +28,7 @@ _LOG = logging.getLogger("kgqa.server")
 
 
 class BusyError(KgqaError):
-    """More questions than the server takes, of all or of one client.
+    """The queue is full, for everybody or for one client.
 
     ``seconds``: when to try again.
     """
@@ -44,14 +44,14 @@ class BusyError(KgqaError):
 
 
 class StoppingError(KgqaError):
-    """The server is being stopped."""
+    """The server is shutting down."""
 
     def __init__(self) -> None:
         super().__init__("The server is being stopped.", "Ask again when it is back.")
 
 
 class RefusedError(KgqaError):
-    """A request that the server does not serve; ``status`` says why."""
+    """A request that the server refuses with an HTTP status."""
 
     def __init__(self, status: int, message: str, hint: str = "") -> None:
         super().__init__(message, hint)
@@ -104,21 +104,21 @@ def error_json(error: KgqaError) -> dict[str, Any]:
 
 
 def advice(hint: str) -> str:
-    """Return an error's hint in the words of the HTTP API, in place of the command line's."""
+    """Reword an error's hint for the HTTP API instead of the command line."""
     hint = _COMMAND.sub(lambda match: _ROUTES[match[1]], hint)
     return f"For whoever runs the server: {hint}" if _ANY_COMMAND.search(hint) else shortened(hint)
 
 
 def shortened(text: str) -> str:
-    """Return an error text that repeats only the beginning of the sent text."""
+    """Shorten an error's text so that it repeats only the beginning of what was sent."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def unexpected(error: BaseException, what: str = "") -> KgqaError:
-    """Return the report of an internal fault to a client: its kind, without details.
+    """Log an internal fault; return an error for the client with its kind, without details.
 
-    ``what`` failed, with where, is logged. A text that is none is the client's own fault, wherever
-    it is found; memory that ran out is nobody's, and the log needs no traceback of it.
+    ``what`` failed. A text that cannot be encoded is the client's own fault, wherever it is found;
+    memory that ran out is nobody's, and the log needs no traceback of it.
     """
     if isinstance(error, UnicodeEncodeError) and error.reason == "surrogates not allowed":
         return UsageError(*HALF_A_PAIR)

@@ -49,12 +49,12 @@ class Client(Options):
     )
 
     def opens(self, kg: str) -> bool:
-        """Whether the client may see a KG."""
+        """Return whether the client may access a KG."""
         return not self.kgs or kg in self.kgs
 
     @property
     def opens_all(self) -> bool:
-        """Whether the client may see every KG, and therefore the server's own state."""
+        """Whether the client may access every KG, and therefore the server's own state."""
         return not self.kgs
 
 
@@ -66,36 +66,36 @@ asking: ContextVar[Client] = ContextVar("asking", default=ANYBODY)
 
 
 class Keys:
-    """The keys of a server: ``key``, which opens every KG, and the keys of the TOML file ``file``.
+    """The API keys: ``key``, which opens every KG, and those of the TOML file ``file``.
 
-    The file is read again when it changes, so that a key that is taken out or replaced opens
-    nothing from the next request on; while it cannot be used, none of it does. Raises UsageError
-    if it cannot be used at first.
+    The file is read again when it changes, so that a removed or replaced key is refused from the
+    next request on; while the file is unreadable, all its keys are refused. Raises UsageError if it
+    is unreadable at first.
     """
 
     def __init__(self, key: str | None = None, file: str | Path | None = None) -> None:
         self._own = [ANYBODY.model_copy(update={"key": key, "name": OWN})] if key else []
         self._file = Path(file).expanduser() if file is not None else None
         self._stamp = stamp_of(self._file) if self._file else None
-        self._listed = _read(self._file, key) if self._file else []
+        self._listed = _read_clients(self._file, key) if self._file else []
 
     @property
     def clients(self) -> list[Client]:
-        """Who may ask now."""
+        """The clients whose keys are accepted now."""
         if self._file and (stamp := stamp_of(self._file)) != self._stamp:
             self._stamp, self._listed = stamp, []
             try:
-                self._listed = _read(self._file, *(client.key for client in self._own))
+                self._listed = _read_clients(self._file, *(client.key for client in self._own))
                 _LOG.info("The file of keys %s has changed, and was read.", self._file)
             except UsageError as error:
                 _LOG.error("%s Until it is mended its keys open nothing.", error)
         return [*self._own, *self._listed]
 
     def client(self, given: str) -> Client | None:
-        """Return the owner of the key, None if it is unknown; without keys any client is accepted.
+        """Return the client of a key, None if unknown; without keys any client is accepted.
 
-        ``given``: as the header has it, whose bytes are read as Latin-1; a client may send a key
-        beyond ASCII as UTF-8 or as Latin-1.
+        ``given``: the key as decoded from the header as Latin-1; a client may send a non-ASCII key
+        as UTF-8 or as Latin-1.
         """
         clients = self.clients
         match = None if clients or self._file else ANYBODY
@@ -107,8 +107,8 @@ class Keys:
         return match
 
 
-def _read(file: Path, own: str | None = None) -> list[Client]:
-    """Return the clients of a file of keys, beside the server's ``own`` key. Raises UsageError."""
+def _read_clients(file: Path, own: str | None = None) -> list[Client]:
+    """Read the clients of a file of keys, and the server's ``own`` key. Raises UsageError."""
     form = 'It has tables such as [alice], each with key = "…".'
     try:
         tables = read_settings(file)
@@ -153,7 +153,7 @@ _HEADERS = {
 
 
 class Guard:
-    """The middleware; ``public`` are the paths that need no key of ``keys``."""
+    """The middleware that checks every request; the paths ``public`` need no key."""
 
     def __init__(
         self, app: ASGIApp, options: ServeOptions, keys: Keys, public: Collection[str]
@@ -167,7 +167,7 @@ class Guard:
         self._public = public
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request, or refuse it."""
+        """Check a request, then serve or refuse it."""
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
@@ -175,6 +175,7 @@ class Guard:
         size = 0
 
         async def sized() -> Message:
+            """Receive a part of the body. Raises RefusedError if the body is too large."""
             nonlocal size
             message = await receive()
             size += len(message.get("body", b""))
@@ -183,6 +184,7 @@ class Guard:
             return message
 
         async def send_safe(message: Message) -> None:
+            """Send a message, with security headers added to a response's start."""
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
@@ -202,16 +204,17 @@ class Guard:
         await self._app(scope, sized, send_safe)
 
     def _check(self, scope: Scope) -> None:
+        """Check host, origin, key and content type. Raises RefusedError."""
         headers, path = Headers(scope=scope), scope["path"]
         host = headers.get("host", "")
-        if not self._is_ours(host):
+        if not self._is_own_host(host):
             raise RefusedError(
                 421,
                 f"This server is not known as '{host[:80]}'.",
                 "Start it with that name: kgqa serve --allowed-host NAME.",
             )
         origin = headers.get("origin")
-        foreign = origin is not None and _place(origin) != host.casefold()
+        foreign = origin is not None and _host_and_port(origin) != host.casefold()
         crossed = headers.get("sec-fetch-site") == "cross-site" and path not in self._public
         if foreign or crossed:
             raise RefusedError(403, "Requests from other sites are refused.")
@@ -235,7 +238,8 @@ class Guard:
             if not length.isdecimal() or int(length) > self._max_body:
                 raise self._too_large()
 
-    def _is_ours(self, host: str) -> bool:
+    def _is_own_host(self, host: str) -> bool:
+        """Return whether a Host header is a name of this server, or an IP address."""
         try:
             name = urlsplit(f"//{host}").hostname or ""
         except ValueError:
@@ -249,10 +253,11 @@ class Guard:
         return True
 
     def _too_large(self) -> RefusedError:
+        """Return the error of a body that is too large."""
         return RefusedError(413, f"The body is larger than {self._max_body:,} bytes.")
 
 
-def _place(origin: str) -> str | None:
+def _host_and_port(origin: str) -> str | None:
     """Return the host and port of an origin, None if it is malformed."""
     try:
         return urlsplit(origin).netloc.casefold()
@@ -261,6 +266,6 @@ def _place(origin: str) -> str | None:
 
 
 def _key(headers: Headers) -> str:
-    """Return the key that a request brings, empty if none."""
+    """Return the key in a request's headers, "" if none."""
     scheme, _, given = headers.get("authorization", "").partition(" ")
     return (given if scheme.casefold() == "bearer" else headers.get("x-api-key", "")).strip()

@@ -33,7 +33,7 @@ MOST_BYTES = 16_000_000  # of an answer
 
 
 async def fields(request: Request) -> dict[str, Any]:
-    """Return the fields of a request: of its JSON body, else of its query. Raises KgqaError."""
+    """Parse the fields of a request from its JSON body, else from its query. Raises KgqaError."""
     if request.method != "POST":
         return dict(request.query_params)
     try:
@@ -58,7 +58,7 @@ async def fields(request: Request) -> dict[str, Any]:
 
 
 def check_size(size: int) -> None:
-    """Raise RefusedError if an answer of so many bytes is more than any client should get."""
+    """Raise RefusedError if a reply of that many bytes exceeds the limit."""
     if size > MOST_BYTES:
         raise RefusedError(
             413,
@@ -68,14 +68,14 @@ def check_size(size: int) -> None:
 
 
 def as_json(content: Any) -> Response:
-    """Return a response with ``found`` as JSON. Raises RefusedError if it is too large."""
+    """Return a JSON response with ``content``. Raises RefusedError if it is too large."""
     response = JSONResponse(content)
     check_size(len(response.body))
     return response
 
 
 async def answered(request: Request, answer: Any) -> Any:
-    """Return the answer, unless the client goes away first: then nobody waits for it."""
+    """Await an answer, but cancel the work if the client disconnects."""
     work = asyncio.ensure_future(answer)
     gone = asyncio.ensure_future(request.receive())  # the body was read: all that can come now
     try:
@@ -89,7 +89,7 @@ async def answered(request: Request, answer: Any) -> Any:
 
 
 async def with_signs_of_life(events: AsyncIterator[Event]) -> AsyncIterator[Event | None]:
-    """Yield the events, and None in pauses: a proxy closes silent connections."""
+    """Yield the events, and None in pauses, since proxies close silent connections."""
     upcoming: asyncio.Future[Event] | None = None
     try:
         while True:
@@ -112,7 +112,7 @@ async def with_signs_of_life(events: AsyncIterator[Event]) -> AsyncIterator[Even
 
 
 async def failed(request: Request, error: Exception) -> Response:
-    """Give an error that kgqa raised."""
+    """Return the JSON response of a KgqaError."""
     assert isinstance(error, KgqaError)
     content = error_json(error)
     if request.url.path.startswith("/v1/"):  # whose clients show the message alone
@@ -125,7 +125,7 @@ async def failed(request: Request, error: Exception) -> Response:
 
 
 async def refused(request: Request, error: Exception) -> Response:
-    """Return Starlette's own errors as JSON: unknown paths and methods."""
+    """Return the JSON response of Starlette's own errors: unknown paths and methods."""
     assert isinstance(error, HTTPException)
     hint = "GET /openapi.json lists what there is."
     what = f"{request.method} {request.url.path[:200]}: {error.detail.lower()}."
@@ -137,6 +137,6 @@ async def refused(request: Request, error: Exception) -> Response:
 
 
 async def broken(request: Request, error: Exception) -> Response:
-    """Log an internal fault, and report its kind."""
+    """Log an internal error, and return a response that names its kind."""
     fault = unexpected(error, f"{request.url.path} failed (request {request_id.get()}).")
     return JSONResponse(error_json(fault), status_of(fault))

@@ -20,7 +20,7 @@ _FRESH = 5.0  # seconds for which the list is believed
 
 
 class ServedKgs:
-    """The served KGs; ``home`` opens a home, ``names`` selects KGs (None: all)."""
+    """The KGs that the server offers; ``home`` opens a home, ``names`` selects KGs (None: all)."""
 
     def __init__(self, home: Callable[..., Home], names: Sequence[str] = ()) -> None:
         self._home = home
@@ -30,15 +30,15 @@ class ServedKgs:
         self._lock = threading.Lock()
 
     def check(self) -> None:
-        """Raise GraphError if the store cannot be read, or lacks a KG that is to be served."""
+        """Raise GraphError if the store cannot be read, or lacks a KG of ``names``."""
         self.all()
         for name in self._served:
             self.named(name)
 
     def all(self, *, again: bool = False) -> dict[str, Any]:
-        """Return the records of the KGs that the client may see, by name.
+        """Return the meta records of the KGs that the client may access, by name.
 
-        They are read now and then, or ``again``. Raises GraphError.
+        They are read at intervals, or now if ``again``. Raises GraphError.
         """
         with self._lock:
             if again or self._listed is None or time.monotonic() - self._listed[0] > _FRESH:
@@ -53,10 +53,10 @@ class ServedKgs:
             return {name: kg_info for name, kg_info in self._listed[1].items() if opens(name)}
 
     def named(self, name: str | None) -> str:
-        """Return the KG that is meant, the only one by default. Raises UsageError, GraphError.
+        """Return the name of the requested KG, by default of the only one.
 
-        One that is not listed may be in a store that cannot be read: that is said then. What is
-        wrong with which store is only for clients that may see every KG.
+        If a store cannot be read, the error says so; which store it is, is only for clients that
+        may access every KG. Raises UsageError, GraphError.
         """
         names, client = list(self.all()), asking.get()
         if name in names:
@@ -79,7 +79,7 @@ class ServedKgs:
         return names[0]
 
     def is_replaced(self, kg: KG) -> bool:
-        """Whether the store has a newer version of a KG than the open one.
+        """Return whether the store has a newer version of a KG than the open one.
 
         An open store sees an update or a new load by itself, and an attached database is live.
         """

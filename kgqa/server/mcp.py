@@ -67,12 +67,13 @@ Question = Annotated[str, Field(min_length=1, max_length=2_000, description="The
 
 
 def mcp_server(sessions: Sessions) -> MCPServer[Any]:
-    """Return the server over the sessions, which the caller starts and stops."""
+    """Build the MCP server over the sessions, which the caller starts and stops."""
     server: MCPServer[Any] = MCPServer(
         "kgqa", instructions=_INSTRUCTIONS, version=__version__, log_level="WARNING"
     )
 
     def tool(title: str) -> Callable[..., Any]:
+        """Register a function as a read-only tool."""
         hints = ToolAnnotations(
             title=title, read_only_hint=True, idempotent_hint=True, open_world_hint=False
         )
@@ -103,6 +104,7 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
         """Answer a question from the graph, with the checked path of facts behind each answer."""
 
         async def work() -> tuple[dict[str, Any], str]:
+            """Ask the question; return the answer as JSON and as text."""
             waiting = await sessions.ask(
                 question,
                 kg,
@@ -157,6 +159,7 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
         """Find which entities of the graph a question or a name may be about, with their ids."""
 
         async def work() -> tuple[dict[str, Any], str]:
+            """Link the question; return the candidates as JSON and as text."""
             candidates = await sessions.read(kg, lambda kg: kg.linked(question, limit))
             rows = [
                 {
@@ -190,10 +193,11 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
         """Say whether a statement or a path is in the graph, and by which edges."""
 
         async def work() -> tuple[dict[str, Any], str]:
+            """Check the statement; return the result as JSON and as text."""
             checked = await sessions.read(kg, lambda kg: kg.check(statement).to_dict())
             short = dict(checked)
             for name in ("paths", "near"):
-                short[name] = [_path(path) for path in checked[name][:5]]
+                short[name] = [_path_json(path) for path in checked[name][:5]]
             lines = ["It is in the graph:" if checked["found"] else "It is not in the graph:"]
             lines += [code_span(path["text"]) for path in short["paths"]]
             lines += [] if checked["found"] else [code_span(str(checked["missing"]))]
@@ -209,7 +213,8 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
         """List the graphs that are served, with their sizes."""
 
         async def work() -> tuple[dict[str, Any], str]:
-            rows = await _kgs(sessions)
+            """Return the KGs with their sizes as JSON and as text."""
+            rows = await _kg_sizes(sessions)
             lines = [f"{code_span(said_name(row['name']))}: {row['edges']:,} facts" for row in rows]
             return {"kgs": rows}, "\n".join(lines)
 
@@ -220,6 +225,7 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
         """Describe what a graph holds: types, properties with an example, relations. Ask first."""
 
         async def work() -> tuple[dict[str, Any], str]:
+            """Return the schema as JSON and as text."""
             described = await sessions.read(kg, lambda kg: kg.about(most))
             return described, _schema_text(described)
 
@@ -245,6 +251,7 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
         """Run a query over the whole graph; each row comes with the facts that it rests on."""
 
         async def work() -> tuple[dict[str, Any], str]:
+            """Run the plan; return the first rows as JSON and as text."""
             table = await sessions.read(
                 kg, lambda kg: kg.query(plan, rows=100).to_dict(3), plan=True
             )
@@ -255,12 +262,14 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
     return server
 
 
-async def _kgs(sessions: Sessions) -> list[dict[str, Any]]:
+async def _kg_sizes(sessions: Sessions) -> list[dict[str, Any]]:
+    """Return name and size of each KG."""
     kgs = await sessions.in_time(sessions.kgs)
     return [{"name": kg.name, "entities": kg.entities, "edges": kg.edges} for kg in kgs.values()]
 
 
 def _schema_text(schema: Mapping[str, Any]) -> str:
+    """Return a schema as lines of text."""
     lines = [
         f"{said_name(type_['name'])} ({type_['count']:,}): "
         + ", ".join(f"{said_name(each['name'])} {each['type']}" for each in type_["properties"])
@@ -275,21 +284,22 @@ def _schema_text(schema: Mapping[str, Any]) -> str:
 
 
 def _few_rows(table: Mapping[str, Any], limit: int) -> tuple[dict[str, Any], str]:
-    """Return the first rows of a result, and as text: names and values quoted, a row a line."""
+    """Return the first rows of a result as JSON, and as text: quoted cells, a row a line."""
     rows = table["rows"][:limit]
     lines = [" | ".join(map(said_name, table["columns"]))]
-    lines += [" | ".join(map(_cell, row["values"])) for row in rows]
+    lines += [" | ".join(map(_cell_text, row["values"])) for row in rows]
     if (more := len(table["rows"]) - limit) > 0:
         lines.append(f"{more} more rows; raise `limit` or add a condition.")
     return {**table, "rows": rows}, "\n".join(map(code_span, lines))
 
 
-def _cell(cell: Any) -> str:
+def _cell_text(cell: Any) -> str:
+    """Return a cell as quoted text."""
     return said_name(cell["name"] if isinstance(cell, dict) else str(cell))
 
 
 def capped(content: Mapping[str, Any], limit: int) -> dict[str, Any]:
-    """Return an answer with ``limit`` answers at most and the best two paths of each."""
+    """Return an answer with at most ``limit`` answers, and the best two paths of each."""
     answers, kept = [], list[int]()
     for entry in content["answers"][:limit]:
         behind = entry["paths"][:2]
@@ -305,13 +315,14 @@ def capped(content: Mapping[str, Any], limit: int) -> dict[str, Any]:
     names = ("question", "method", "topic_entities", "confidence")
     return {name: content[name] for name in names} | {
         "answers": answers,
-        "paths": [_path(content["paths"][place]) for place in kept],
+        "paths": [_path_json(content["paths"][place]) for place in kept],
         "notes": notes,
         "readings": list(content.get("readings", ())),
     }
 
 
-def _path(path: Mapping[str, Any]) -> dict[str, Any]:
+def _path_json(path: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a path as JSON: text, score and edges."""
     text = path_text(path["edges"], LONGEST)
     return {"text": text, "score": path.get("score"), "edges": path["edges"]}
 
@@ -319,9 +330,10 @@ def _path(path: Mapping[str, Any]) -> dict[str, Any]:
 async def _paths(
     sessions: Sessions, kg: str | None, given: dict[str, Any], full: bool
 ) -> tuple[dict[str, Any], str]:
+    """Return a page of paths as JSON and as text."""
     form: PathsForm = validated(PathsForm, given, "the tool paths")
     page = await sessions.read(kg, lambda kg: path_page(kg, form))
-    page["paths"] = [_path(path) for path in page["paths"]]
+    page["paths"] = [_path_json(path) for path in page["paths"]]
     page.pop("browser_url")
     page = bounded(page if full else _compact(page), _MOST_CHARACTERS if full else _COMPACT)
     lines = [code_span(path["text"]) for path in page["paths"]]
@@ -334,7 +346,7 @@ async def _paths(
 async def _result(
     work: Callable[[], Awaitable[tuple[dict[str, Any], str]]], full: bool = False
 ) -> CallToolResult:
-    """Return the result of ``work``, structured and as text, compact or in ``full``.
+    """Await ``work``; return its JSON, compact unless ``full``, and its text as a tool's result.
 
     Raises ToolError.
     """
@@ -358,7 +370,7 @@ async def _result(
 
 
 def _compact(content: Any) -> Any:
-    """Return a tool's result without stored facts and edge properties."""
+    """Return a tool's JSON without stored facts and edge properties."""
     if isinstance(content, list):
         return [_compact(member) for member in content]
     if not isinstance(content, dict):
@@ -368,7 +380,7 @@ def _compact(content: Any) -> Any:
 
 
 def bounded(content: Mapping[str, Any], most: int = _MOST_CHARACTERS) -> dict[str, Any]:
-    """Return a tool's result, cut to JSON of about ``most`` characters.
+    """Reduce a tool's JSON to about ``most`` characters.
 
     Long texts are cut, and say how long they are; then the longest list is halved until all fits.
     """
@@ -393,6 +405,7 @@ def bounded(content: Mapping[str, Any], most: int = _MOST_CHARACTERS) -> dict[st
 
 
 def _cut(value: Any, name: str = "") -> Any:
+    """Cut long texts and long lists of a JSON value."""
     if isinstance(value, str):
         most = 4_000 if name in _WHOLE else 500
         long = len(value) > most

@@ -37,7 +37,7 @@ request_id: ContextVar[str] = ContextVar("request_id", default="")
 
 
 class Metrics(Collector):
-    """What a server has done and does, as ``/metrics`` shows it."""
+    """The server's metrics for Prometheus, at ``/metrics``."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
@@ -56,7 +56,7 @@ class Metrics(Collector):
         )
 
     def collect(self) -> Iterator[Any]:
-        """Yield the counts of the sessions."""
+        """Yield the metrics with the sessions' present counts."""
         sessions = self._sessions
         done = CounterMetricFamily(
             "kgqa_questions", "Questions by how they ended.", labels=["outcome"]
@@ -72,15 +72,14 @@ class Metrics(Collector):
             yield GaugeMetricFamily(f"kgqa_{name}", f"See /ready: {name}.", value=value)
 
     async def show(self, _: Request) -> Response:
-        """Give the metrics in the text format of Prometheus."""
+        """Return the metrics in the text format of Prometheus."""
         return Response(generate_latest(self.registry), media_type=CONTENT_TYPE_LATEST)
 
 
 class Observed:
-    """The outermost middleware: it names, counts and logs each request.
+    """The outermost middleware: gives each request an id, counts and logs it.
 
-    ``form``: of the log, ``line``, ``json`` or ``none``. ``paths`` are those that are counted by
-    name.
+    ``form``: of the log, ``line``, ``json`` or ``none``. ``paths``: those counted by name.
     """
 
     def __init__(self, app: ASGIApp, metrics: Metrics, form: str, paths: Collection[str]) -> None:
@@ -90,7 +89,7 @@ class Observed:
         self._paths = paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request."""
+        """Serve a request, then count and log it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -100,6 +99,7 @@ class Observed:
         began, status, size = time.monotonic(), 499, 0  # until it is answered, the client has left
 
         async def watched(message: Message) -> None:
+            """Send a message, noting status and size, and add the request id."""
             nonlocal status, size
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -118,6 +118,7 @@ class Observed:
                 self._log(scope, name, status, size, seconds)
 
     def _log(self, scope: Scope, name: str, status: int, size: int, seconds: float) -> None:
+        """Write a request's line to the access log."""
         client = asking.get()
         line = {
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -137,7 +138,7 @@ class Observed:
 
 
 def log_access() -> None:
-    """Have the lines on stderr as they are."""
+    """Configure the access log: plain lines on stderr."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(message)s"))
     _ACCESS.addHandler(handler)

@@ -65,15 +65,16 @@ class ServeOptions(Options):
 
     @property
     def worker_count(self) -> int:
-        """The number of workers."""
+        """The number of worker processes."""
         return self.workers or (1 if _has_gpu() else min(8, len(os.sched_getaffinity(0))))
 
     @property
     def shares_models(self) -> bool:
-        """Whether workers are forked with models loaded, which a GPU's cannot be."""
+        """Whether workers are forked with loaded models, impossible with a GPU."""
         return not _has_gpu()
 
 
 def _has_gpu() -> bool:
+    """Return whether models run on a GPU, without importing torch."""
     device = os.environ.get("KGQA_DEVICE")
     return device not in (None, "cpu") or (device is None and Path("/dev/nvidiactl").exists())

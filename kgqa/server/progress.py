@@ -19,9 +19,9 @@ _STEP = 0.01  # of a task, between two reports
 
 
 class ServerProgress:
-    """A ``Progress`` whose running task is ``doing``, and whose ``tell`` is called with each line.
+    """A ``Progress`` that passes each line to ``tell``; ``doing``: the running task.
 
-    Tasks run in the thread of the models alone.
+    Tasks run only in the thread of the models.
     """
 
     def __init__(self, tell: Callable[[str], None] = lambda line: None) -> None:
@@ -33,54 +33,59 @@ class ServerProgress:
         """Report a task while its ``with`` block runs."""
         before = self.doing
         try:
-            yield _Reported(self, what, total, unit)
+            yield _ReportedTask(self, what, total, unit)
         finally:
             self.doing = before
 
     def note(self, text: str) -> None:
-        """Log a note: it is for whoever runs the server, and may name files."""
+        """Log a note: it is for the server's operator, and may name files."""
         _LOG.info("%s", text)
 
 
-class _Reported:
+class _ReportedTask:
+    """A task whose percentage is reported in steps."""
+
     def __init__(self, progress: ServerProgress, what: str, total: int | None, unit: str) -> None:
         self._progress, self._what, self._total, self._unit = progress, what, total, unit
         self._done = self._told = 0
         self._show()
 
     def advance(self, amount: int = 1) -> None:
+        """Count ``amount`` more units as done; report the percentage at each step."""
         self._done += amount
         if self._total and self._done - self._told >= _STEP * self._total:
             self._told = self._done
             self._show()
 
     def tell(self, text: str) -> None:
+        """Ignore the text: only the percentage is reported."""
         pass
 
     def _show(self) -> None:
+        """Report the task with its percentage."""
         of = f": {100 * self._done // self._total} %" if self._total else ""
         self._progress.doing = f"{self._what}{of}"
         self._progress.tell(self._progress.doing)
 
 
 class CleanFormatter(logging.Formatter):
-    """Shows no credentials, neither of a message nor of what raised it, and obeys no text.
+    """A log formatter that removes credentials and escapes control characters.
 
-    A client may send line breaks and escapes for the terminal: only the first line of a record
-    begins at the margin.
+    A client may send line breaks and terminal escapes: only a record's first line begins at the
+    margin.
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return a record as its lines."""
+        """Format a record as lines."""
         lines = without_secrets(super().format(record)).split("\n")
         return "\n  ".join(map(visible, lines))
 
 
 def log_to_stderr() -> None:
-    """Have the log of the server on stderr, a line each.
+    """Configure the server's log: lines on stderr.
 
-    The root has the handler, too: that of the MCP SDK opens files to draw an error, and raises when
-    no more can be opened.
+    The root logger gets the handler, too: that of the MCP SDK opens files to format an error, and
+    fails when no more can be opened.
     """
     handler = logging.StreamHandler()
     handler.setFormatter(CleanFormatter("%(asctime)s %(levelname)s %(message)s"))

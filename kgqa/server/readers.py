@@ -30,7 +30,7 @@ _PASS_ON = 5.0  # seconds that what runs is given when the server ends
 
 @dataclass(eq=False, slots=True)
 class _Reading:
-    """What a client wants to be done with a KG; its result or error ends up in the loop."""
+    """A client's work on a KG; its result or error is passed to the event loop."""
 
     work: Callable[[KG], Any]
     client: str
@@ -40,16 +40,17 @@ class _Reading:
     gone: bool = False
 
     def check(self) -> None:
-        """Raise if nobody waits for it: the client has gone, or its time is over."""
+        """Raise if the client has gone, or the time limit is over."""
         if self.gone:
             raise RefusedError(499, "The client went away.")
         if time.monotonic() > self.end:
             raise TimeLimitError("The time for this request is over.", "Ask for less.")
 
     def finish(self, result: Any, error: BaseException | None) -> None:
-        """Pass the result on; called in any thread."""
+        """Pass the result or error to the event loop; callable from any thread."""
 
         def pass_on() -> None:
+            """Set the result or error in the loop's thread."""
             if not self.done.done():
                 if error is None:
                     self.done.set_result(result)
@@ -62,9 +63,9 @@ class _Reading:
 
 @dataclass(eq=False)
 class Readers:
-    """The threads of one KG for one kind of work; ``opened`` opens the KG for a thread.
+    """A pool of threads for one KG and one kind of work; ``opened`` opens the KG in a thread.
 
-    ``is_replaced``: whether the store has another version of it than the one that is open.
+    ``is_replaced``: returns whether the store has a newer version than the open KG.
     """
 
     name: str
@@ -78,7 +79,10 @@ class Readers:
     _stopping: bool = False
 
     async def read(self, work: Callable[[KG], Any], client: str, seconds: float) -> Any:
-        """Return the result of ``work`` on the KG. Raises its error, TimeLimitError."""
+        """Run ``work`` on the KG in a thread; return its result.
+
+        Raises its error, TimeLimitError.
+        """
         loop = asyncio.get_running_loop()
         reading = _Reading(work, client, time.monotonic() + seconds, loop, loop.create_future())
         with self._changed:
@@ -100,7 +104,7 @@ class Readers:
                     self._waiting.remove(reading)
 
     def stop(self) -> None:
-        """Refuse waiting reads, give running ones a moment to finish, and close the KG."""
+        """Refuse waiting work, let running work finish briefly, and close the KG."""
         with self._changed:
             self._stopping = True
             waiting, self._waiting = self._waiting, []
@@ -112,6 +116,7 @@ class Readers:
             thread.join(timeout=max(0.0, end - time.monotonic()))
 
     def _next(self) -> _Reading | None:
+        """Wait for work and return the next client's, None when stopping."""
         with self._changed:
             self._idle += 1
             self._changed.wait_for(lambda: self._waiting or self._stopping)
@@ -124,6 +129,7 @@ class Readers:
             return reading
 
     def _run(self) -> None:
+        """Process work in this thread until stopped, keeping the KG open."""
         kg: KG | None = None
         while (reading := self._next()) is not None:
             result, error = None, None
@@ -134,7 +140,7 @@ class Readers:
                     stale.close()
                 kg = kg or self.opened()
                 with deadline(reading.check):
-                    result = _done(reading.work, kg)
+                    result = _run_once_consistently(reading.work, kg)
             except BaseException as raised:  # reported to the client, and the thread goes on
                 error = raised
             with self._changed:
@@ -145,8 +151,8 @@ class Readers:
                 kg.close()
 
 
-def _done(work: Callable[[KG], Any], kg: KG) -> Any:
-    """Return the result of ``work``; it is done again if the KG was changed in the midst of it."""
+def _run_once_consistently(work: Callable[[KG], Any], kg: KG) -> Any:
+    """Run ``work`` on a KG; repeat it if the KG changed meanwhile."""
     before = "" if kg.is_live else kg.info.version
     try:
         return work(kg)

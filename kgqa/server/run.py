@@ -30,10 +30,10 @@ def serve(
     key: str | None = None,
     announce: Callable[[str], None] = lambda url: None,
 ) -> None:
-    """Serve until a signal ends it. ``announce`` is called with the URL once it listens.
+    """Serve until a signal arrives; ``announce`` is called with the URL once listening.
 
-    ``home`` makes the home of a KG, None of them all; ``key``: what clients must send. Raises
-    UsageError if it may not listen there, GraphError if the KG does not exist.
+    ``home`` builds the home of a KG (None: of all); ``key``: the API key. Raises UsageError if it
+    cannot listen there, GraphError if a KG does not exist.
     """
     if not key and options.keys is None and not is_loopback(options.host):
         raise UsageError(
@@ -52,6 +52,7 @@ def _run(
     key: str | None,
     announce: Callable[[str], None],
 ) -> None:
+    """Run the application on a listening socket until it is stopped."""
     import uvicorn
 
     from kgqa.server.app import Connection, make_app
@@ -61,6 +62,7 @@ def _run(
     from kgqa.server.worker import Workers
 
     def workers(first: str | None) -> Workers:
+        """Return the manager of worker processes."""
         return Workers(home, options, first)
 
     log_to_stderr()
@@ -71,16 +73,21 @@ def _run(
     host, port = listening.getsockname()[:2]
 
     class Server(uvicorn.Server):
+        """A uvicorn server that refuses questions on a signal, and announces its URL."""
+
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            """Refuse new questions, then stop."""
             sessions.refuse()
             super().handle_exit(sig, frame)
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            """Start, and announce the URL."""
             await super().startup(sockets)
             shown = f"[{host}]" if ":" in host else host
             announce(f"http://{shown}:{port}/")
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            """Stop, and log that."""
             await super().shutdown(sockets)
             _LOG.info("kgqa has stopped.")
 
@@ -100,7 +107,7 @@ def _run(
 
 
 def serve_stdio(home: Callable[..., Home], options: ServeOptions, kgs: Sequence[str] = ()) -> None:
-    """Speak MCP over standard input and output until the client closes them."""
+    """Serve MCP over standard input and output until the client closes them."""
     from kgqa.server.mcp import mcp_server
     from kgqa.server.sessions import Sessions
 
@@ -110,6 +117,7 @@ def serve_stdio(home: Callable[..., Home], options: ServeOptions, kgs: Sequence[
     server = mcp_server(sessions)
 
     async def run() -> None:
+        """Start the sessions, and serve until the input ends."""
         sessions.start()
         try:
             await server.run_stdio_async()
@@ -120,6 +128,7 @@ def serve_stdio(home: Callable[..., Home], options: ServeOptions, kgs: Sequence[
 
 
 def _listen(host: str, port: int) -> socket.socket:
+    """Open a listening socket. Raises UsageError."""
     try:
         addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, _, _, _, address = addresses[0]

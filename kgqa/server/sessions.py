@@ -49,7 +49,7 @@ Event = tuple[str, dict[str, Any]]
 
 
 class Waiting:
-    """A client's question from its arrival to its answer; its ``events`` end up in the loop."""
+    """A client's question from arrival to answer; its ``events`` go to the event loop."""
 
     def __init__(
         self, job: Job, key: tuple[str, ...], cached: tuple[Any, ...], client: Client
@@ -68,31 +68,31 @@ class Waiting:
 
     @property
     def deadline(self) -> float:
-        """When its time is over."""
+        """The time at which its time limit is over."""
         return self.job.deadline
 
     def tell(self, stage: str, known: Mapping[str, Any]) -> None:
-        """Pass an event on; called in any thread."""
+        """Pass an event to the event loop; callable from any thread."""
         if not self.gone:
             with suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self.events.put_nowait, (stage, dict(known)))
 
     def tell_loading(self, text: str) -> None:
-        """Report what is loaded, without the name of a KG that the client may not see."""
+        """Report what is being loaded, hiding the name of a KG that the client may not access."""
         self.tell("loading", {"text": text if self._sees_all else "loading"})
 
     def check(self) -> None:
-        """Raise if nobody waits for the answer: the client has gone, or its time is over."""
+        """Raise if the client has gone, or the time limit is over."""
         self.job.check(gone=self.gone)
 
     def fail(self, error: KgqaError) -> None:
-        """Pass an error on, which ends the question."""
+        """Report an error, which ends the question."""
         self.failure = error
         self.tell("error", error_json(error))
 
 
 class AnswerCache:
-    """The answers used last, ``most`` bytes of them as JSON."""
+    """A least-recently-used cache of answers, up to ``most`` bytes of JSON."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -101,7 +101,7 @@ class AnswerCache:
         self._kept: OrderedDict[tuple[Any, ...], bytes] = OrderedDict()
 
     def get(self, key: tuple[Any, ...]) -> dict[str, Any] | None:
-        """Return a copy of a cached answer, None without one."""
+        """Return a copy of a cached answer, None if there is none."""
         with self._lock:
             if key not in self._kept:
                 return None
@@ -111,7 +111,7 @@ class AnswerCache:
         return answer
 
     def put(self, key: tuple[Any, ...], answer: dict[str, Any]) -> None:
-        """Cache an answer; the least recently used ones are dropped."""
+        """Cache an answer; drop the least recently used ones beyond the limit."""
         text = json.dumps(answer).encode()
         if len(text) > self._most // 4:
             return
@@ -123,10 +123,10 @@ class AnswerCache:
 
 
 class Sessions:
-    """The queue of questions; ``home`` opens the home of a KG (None: of all).
+    """The queue of questions and the workers; ``home`` opens the home of a KG (None: of all).
 
-    ``kgs`` are those that are served, all by default. ``workers`` starts worker processes; without
-    them questions are answered in a thread of this process.
+    ``kgs``: the served KGs, all by default. ``workers`` starts worker processes; without it
+    questions are answered in a thread of this process.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class Sessions:
         workers: Callable[[str | None], Workers] | None = None,
     ) -> None:
         self.options = options
-        self.progress = ServerProgress(self._tell_all)
+        self.progress = ServerProgress(self._tell_loading_to_all)
         self.fault: KgqaError | None = None  # of the first session
         self.ready = False
         self.listed = ServedKgs(home, kgs)
@@ -168,11 +168,11 @@ class Sessions:
         self._looked: dict[str, deque[float]] = {}  # when each client did
 
     def check(self) -> None:
-        """Raise GraphError if the store cannot be read, or lacks a KG that is to be served."""
+        """Raise GraphError if the store cannot be read, or lacks a served KG."""
         self.listed.check()
 
     def start(self) -> None:
-        """Start the workers, which load the models of the first KG."""
+        """Start the workers, which load the models for the first KG."""
         for thread in self._threads:
             thread.start()
 
@@ -201,9 +201,9 @@ class Sessions:
     # ── what there is ───────────────────────────────────────────────────────────────────────
 
     def status(self) -> dict[str, Any]:
-        """Return the status of all KGs, whoever may see them. Raises GraphError.
+        """Return the status of all KGs, including those hidden from clients. Raises GraphError.
 
-        What a client gets of it is :func:`kgqa.server.views.visible_status`.
+        A client gets the part that :func:`kgqa.server.views.visible_status` selects.
         """
         return status(self._home(None))
 
@@ -232,9 +232,9 @@ class Sessions:
         reading: int | None = None,
         watched: bool = True,
     ) -> Waiting:
-        """Put a question into the queue; :meth:`events` yields its events.
+        """Add a question to the queue; :meth:`events` yields its events.
 
-        Unless it is ``watched``, that is little more than its end.
+        Unless ``watched``, there is hardly more than the last event.
 
         Raises UsageError, KGNotFoundError, BusyError, StoppingError.
         """
@@ -290,7 +290,7 @@ class Sessions:
             if client.questions is not None and held >= client.questions:
                 raise BusyError(held, max(1, round(self._seconds)), client.name)
             if client.per_minute is not None:
-                _count(self._asked.setdefault(client.name, deque()), client, client.per_minute)
+                _check_rate(self._asked.setdefault(client.name, deque()), client, client.per_minute)
             self._waiting.append(waiting)
             self._changed.notify_all()
         return ahead
@@ -298,7 +298,7 @@ class Sessions:
     async def events(self, waiting: Waiting) -> AsyncIterator[Event]:
         """Yield a question's events: a name and its data, ``answer`` or ``error`` last.
 
-        Who stops listening frees its place.
+        A client that stops listening frees the question's place.
         """
         try:
             while True:
@@ -306,7 +306,7 @@ class Sessions:
                     async with asyncio.timeout(waiting.deadline - time.monotonic()):
                         event = await waiting.events.get()
                 except TimeoutError:
-                    waiting.failure = self._too_long()
+                    waiting.failure = self._time_limit_error()
                     event = "error", error_json(waiting.failure)
                 yield event
                 if event[0] in ("answer", "error"):
@@ -331,7 +331,7 @@ class Sessions:
         return entries
 
     async def in_time(self, look: Callable[..., T], *given: Any) -> T:
-        """Return what ``look`` finds in the stores, which may be as good as dead.
+        """Run ``look``, which reads stores, within the time limit.
 
         Raises its error, TimeLimitError.
         """
@@ -341,9 +341,10 @@ class Sessions:
         except TimeoutError as error:
             if isinstance(error, KgqaError):
                 raise
-            raise self._too_long() from None
+            raise self._time_limit_error() from None
 
-    def _too_long(self) -> TimeLimitError:
+    def _time_limit_error(self) -> TimeLimitError:
+        """Return the error of a request that took too long."""
         return TimeLimitError(
             f"The request took longer than the {self.options.time_limit:g} s that it may take.",
             "Ask for fewer paths or hops with `k` and `hops`, or try again later.",
@@ -352,24 +353,24 @@ class Sessions:
     # ── the threads of the workers ──────────────────────────────────────────────────────────
 
     def _run(self, place: int) -> None:
-        """Run one worker on the queue, and replace it if it dies."""
+        """Feed one worker from the queue, and replace it if it dies."""
         while not self.stopping:
             try:
-                self._answering[place] = worker = self._started()
-                while (first := self._first(place, worker)) is not None:
+                self._answering[place] = worker = self._start_worker()
+                while (first := self._wait_for_first(place, worker)) is not None:
                     began, taken = time.monotonic(), [first]
                     worker.serve(first.job, partial(self._take, place, taken), self._tell)
                     seconds = (time.monotonic() - began) / len(taken) / len(self._threads)
                     self._seconds += 0.3 * (seconds - self._seconds)
             except KgqaError as error:
-                self._lost(place, error)
+                self._requeue_lost(place, error)
             except BaseException as error:  # whatever ends it, the next question is answered
-                self._lost(place, unexpected(error, "A worker failed."))
+                self._requeue_lost(place, unexpected(error, "A worker failed."))
         if (last := self._answering.pop(place, None)) is not None:
             last.close()
 
-    def _started(self) -> Worker | RemoteWorker:
-        """Return a new worker, its models loaded."""
+    def _start_worker(self) -> Worker | RemoteWorker:
+        """Start a worker, wait until its models are loaded, and return it."""
         names = list(self.kgs())
         first = names[0] if names else None
         with self._changed:
@@ -378,26 +379,28 @@ class Sessions:
         if self._workers is None:
             local = Worker(self._home, self.options, self.progress, self._is_gone)
             fault = local.warm_up(first) if first is not None else None
-            self._loaded(fault)
+            self._set_ready(fault)
             return local
         self.progress.doing = f"loading {first} and its models" if first else ""
         remote = self._workers.start()
-        self._loaded(remote.wait(self._tell))
+        self._set_ready(remote.wait(self._tell))
         return remote
 
-    def _loaded(self, fault: KgqaError | None) -> None:
+    def _set_ready(self, fault: KgqaError | None) -> None:
+        """Record that models are loaded, or the fault."""
         self.progress.doing = ""
         self.fault = fault
         self.ready = fault is None
 
     def _is_gone(self, number: int) -> bool:
+        """Return whether nobody waits for a question any more."""
         question = self._running.get(number)
         return question is None or question.gone
 
-    def _first(self, place: int, worker: Worker | RemoteWorker) -> Waiting | None:
-        """Wait for a question, and return it; None when the server ends.
+    def _wait_for_first(self, place: int, worker: Worker | RemoteWorker) -> Waiting | None:
+        """Wait for a question and return it; None when the server stops.
 
-        Raises WorkerError if the worker ended while it had nothing to do: no question is its.
+        Raises WorkerError if the idle worker ended.
         """
         with self._changed:
             while True:
@@ -406,28 +409,30 @@ class Sessions:
                     return None
                 worker.check()
                 if self._waiting:
-                    return self._taken(place, self._next())
+                    return self._mark_running(place, self._next_waiting())
 
-    def _next(self) -> Waiting:
+    def _next_waiting(self) -> Waiting:
+        """Return the waiting question of the client whose turn it is."""
         return min(self._waiting, key=lambda question: self._turns.claim(question.client))
 
     def _take(self, place: int, taken: list[Waiting]) -> Job | None:
-        """Return the next question for a session, None if another session is next."""
+        """Return the next question if it is for the same session, else None."""
         with self._changed:
             every = len(self._waiting) + len(self._running)
             mine = sum(question.place == place for question in self._running.values())
             share = -(-every // len(self._threads))
             if len(taken) >= _TOGETHER or mine >= max(1, share) or not self._waiting:
                 return None
-            turn, key = self._next(), taken[0].key
+            turn, key = self._next_waiting(), taken[0].key
             if turn.key != key and not self._turns.claim(turn.client)[0]:
                 return None  # it is the turn of a client that has nothing running
             question = next((one for one in (turn, *self._waiting) if one.key == key), None)
             if question is not None:
-                taken.append(self._taken(place, question))
+                taken.append(self._mark_running(place, question))
             return None if question is None else question.job
 
-    def _taken(self, place: int, question: Waiting) -> Waiting:
+    def _mark_running(self, place: int, question: Waiting) -> Waiting:
+        """Move a question from waiting to running."""
         self._waiting.remove(question)
         self._running[question.job.number] = question
         self._turns.begin(question.client)
@@ -435,7 +440,7 @@ class Sessions:
         return question
 
     def _tell(self, number: int, stage: str, known: Any) -> None:
-        """Forward a worker's report to its question."""
+        """Pass a worker's event to its question; on the last one cache the answer."""
         if number == ALL:
             self.progress.tell(known)
             return
@@ -461,8 +466,8 @@ class Sessions:
         finally:  # whatever becomes of the copy, somebody waits
             question.tell("answer", entry)
 
-    def _lost(self, place: int, error: KgqaError) -> None:
-        """Queue the questions of a dead worker again, each once."""
+    def _requeue_lost(self, place: int, error: KgqaError) -> None:
+        """Queue the questions of a dead worker again; fail those that were lost too often."""
         with self._changed:
             if not self.stopping:
                 _LOG.error(str(error))
@@ -489,14 +494,15 @@ class Sessions:
             self._changed.notify_all()
             self._changed.wait_for(lambda: self.stopping, _AGAIN_SECONDS)
 
-    def _tell_all(self, line: str) -> None:
+    def _tell_loading_to_all(self, line: str) -> None:
+        """Report a line of loading progress to all questions."""
         for question in [*self._running.values(), *self._waiting]:
             question.tell_loading(line)
 
     # ── look-ups and plans ──────────────────────────────────────────────────────────────────
 
     async def read(self, kg: str | None, work: Callable[[KG], T], *, plan: bool = False) -> T:
-        """Return the result of ``work`` on a KG, run in one of its threads. Raises KgqaError.
+        """Run ``work`` on a KG in one of its threads; return its result. Raises KgqaError.
 
         ``plan``: whether it runs a plan, which may take long.
         """
@@ -509,7 +515,7 @@ class Sessions:
             raise BusyError(self._reading[client.name], 1, client.name)
         if client.per_minute is not None:
             looked = self._looked.setdefault(client.name, deque())
-            _count(looked, client, LOOK_UPS * client.per_minute)
+            _check_rate(looked, client, LOOK_UPS * client.per_minute)
         self._reading[client.name] += 1
         try:
             name = await self.in_time(self.kg_named, kg)
@@ -522,13 +528,13 @@ class Sessions:
         except TimeoutError as error:
             if isinstance(error, KgqaError):
                 raise
-            raise self._too_long() from None
+            raise self._time_limit_error() from None
         finally:
             self._reading[client.name] -= 1
 
 
-def _count(times: deque[float], client: Client, most: int) -> None:
-    """Add now to the times of a client's requests of the last minute. Raises BusyError."""
+def _check_rate(times: deque[float], client: Client, most: int) -> None:
+    """Record a request of a client in ``times``. Raises BusyError if too many in a minute."""
     now = time.monotonic()
     while times and times[0] < now - 60:
         times.popleft()

@@ -36,15 +36,15 @@ _ANSWERS, _PATHS = 10, 5
 
 
 def answer_text(response: Mapping[str, Any]) -> str:
-    """Return the answers, the paths behind them, and the notes, as lines of Markdown.
+    """Format an answer as Markdown: answers, the paths behind them, and notes.
 
-    Names are untrusted text: each is quoted, and in a span of code.
+    Names are untrusted text: each is quoted, and in a code span.
     """
     answers, paths = response["answers"], response["paths"]
     if not answers:
         rest = [note for note in response["notes"] if not note.startswith(REFUSED)]
         said = [refusal(response["notes"], response["confidence"]), *rest]
-        return "\n\n".join([*map(markdown, said), *_readings(response)])
+        return "\n\n".join([*map(markdown, said), *_readings_list(response)])
     names = [
         code_span(said_name(answer["name"])) + ("" if answer["grounded"] else " (in no path)")
         for answer in answers
@@ -65,16 +65,16 @@ def answer_text(response: Mapping[str, Any]) -> str:
     parts = [first]
     if lines:
         parts.append("\n".join(["Paths, each edge checked in the graph:", *lines]))
-    return "\n\n".join([*parts, *map(markdown, response["notes"]), *_readings(response)])
+    return "\n\n".join([*parts, *map(markdown, response["notes"]), *_readings_list(response)])
 
 
 def error_text(error: KgqaError) -> str:
-    """Return an error as Markdown, without credentials."""
+    """Format an error as Markdown, without credentials."""
     return markdown(without_secrets(str(error)))
 
 
-def _readings(response: Mapping[str, Any]) -> list[str]:
-    """Return the plans that a question may mean as a numbered list; nothing where it is sure."""
+def _readings_list(response: Mapping[str, Any]) -> list[str]:
+    """Return the plans that a question may mean as a numbered list, [] if it is clear."""
     if not response.get("readings"):
         return []
     lines = [
@@ -84,7 +84,7 @@ def _readings(response: Mapping[str, Any]) -> list[str]:
 
 
 def path_page(kg: KG, form: PathsForm) -> dict[str, Any]:
-    """Return a page of the output of ``kgqa paths --json``."""
+    """Return one page of an entity's paths, as ``kgqa paths --json`` prints them."""
     from kgqa.api.qa import shared_name
 
     paths = kg.paths(
@@ -105,7 +105,7 @@ def path_page(kg: KG, form: PathsForm) -> dict[str, Any]:
 
 
 def visible_status(report: Mapping[str, Any], served: Collection[str]) -> dict[str, Any]:
-    """Return the status for a client; ``served``: the KGs that it may see.
+    """Return the part of a status for a client; ``served``: the KGs that it may access.
 
     A client whose key is bound to KGs gets these alone: folders, dumps and what is missing are the
     server's own, and may name others.
@@ -116,5 +116,5 @@ def visible_status(report: Mapping[str, Any], served: Collection[str]) -> dict[s
 
 
 def methods() -> list[dict[str, str]]:
-    """Return the methods that may be asked for."""
+    """Return name and help of the offered methods."""
     return [{"name": entry.name, "help": entry.help} for entry in METHODS.entries()]

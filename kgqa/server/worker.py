@@ -50,7 +50,7 @@ ALL = 0  # not the number of a question: the message concerns all
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A question for a worker; ``deadline`` is of the clock that all processes share."""
+    """A question for a worker; ``deadline`` is on the clock that all processes share."""
 
     number: int
     kg: str
@@ -61,7 +61,7 @@ class Job:
     watched: bool
 
     def check(self, *, gone: bool) -> None:
-        """Raise if nobody waits for the answer: the client has gone, or its time is over."""
+        """Raise if the client has gone, or the time limit is over."""
         if gone:
             raise RefusedError(499, "The client went away.")
         if time.monotonic() > self.deadline:
@@ -69,14 +69,14 @@ class Job:
 
 
 def session_key(kg: str, session: QA) -> tuple[str, ...]:
-    """Return the key by which questions share a session."""
+    """Return the key of a session: questions with equal keys share it."""
     return kg, session.name, repr(session.options)
 
 
 def request_session(
     home: Home, method: str, options: Mapping[str, Any], limits: ServeOptions
 ) -> QA:
-    """Return a session that is not bound to a KG, as a request may have it. Raises UsageError."""
+    """Build a session for a request's options, without a KG. Raises UsageError."""
     for name in _MODELS:
         value = options.get(name)
         harmless = value is None or (name == "adapter" and value == "none")
@@ -99,7 +99,7 @@ def request_session(
 
 
 class Worker:
-    """Sessions and their models, for one thread. ``is_gone``: whether nobody waits for a number."""
+    """Sessions with loaded models, for one thread. ``is_gone``: whether nobody awaits a number."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class Worker:
         self._kg_independent: list[Any] = []  # models that a replaced KG's next sessions take over
 
     def load(self, name: str) -> None:
-        """Load the models of a KG and nothing else: no connection is left. Raises KgqaError."""
+        """Load the models for a KG, and nothing that holds a connection. Raises KgqaError."""
         kg = KG.of(self._home_of(name))
         with closing(kg):
             session = self._session(name, DEFAULT_METHOD, {}).on(kg.store)
@@ -134,7 +134,7 @@ class Worker:
         try:
             with self.progress.task(f"loading {name} and its models"):
                 session = self._session(name, DEFAULT_METHOD, {})
-                self._use(session_key(name, session), session.on(self._kg(name).store))
+                self._make_current(session_key(name, session), session.on(self._kg(name).store))
         except KgqaError as error:
             _LOG.error(str(error))
             return error
@@ -143,10 +143,10 @@ class Worker:
         return None
 
     def serve(self, first: Job, take: Take, tell: Tell) -> None:
-        """Answer ``first`` and the questions of the same session that ``take`` returns.
+        """Answer ``first`` and further questions of its session, which ``take`` returns.
 
-        Each ends by a ``tell`` of its number with ``answer`` (the answer, the KG's state) or
-        ``error``.
+        Each question ends by a ``tell`` of its number with ``answer`` (the answer, the KG's state)
+        or ``error``.
         """
         running: list[Job] = []
         done: set[int] = set()
@@ -154,11 +154,12 @@ class Worker:
         key: tuple[str, ...] = ()
 
         def pulled() -> Iterator[Asked]:
+            """Yield the questions as they are taken."""
             job: Job | None = first
             while job is not None:
                 running.append(job)
                 watch = partial(tell, job.number) if job.watched else None
-                yield replace(job.asked, watch=watch, stop=partial(self._check, job))
+                yield replace(job.asked, watch=watch, stop=partial(self._check_job, job))
                 job = take()
 
         try:
@@ -166,7 +167,7 @@ class Worker:
             unbound = self._session(first.kg, first.method, first.options)
             key = session_key(first.kg, unbound)
             session = self._open.pop(key, None) or unbound.on(kg.store)
-            self._use(key, session)
+            self._make_current(key, session)
             with closing(session.as_completed(pulled())) as results:
                 for place, answer in results:
                     number = running[place].number
@@ -193,29 +194,32 @@ class Worker:
             tell(job.number, "error", error)
 
     def check(self) -> None:
-        """Do nothing: a thread of the server does not end by itself."""
+        """Do nothing: a thread cannot have ended."""
 
     def leave(self, number: int) -> None:
-        """Do nothing: ``is_gone`` says it."""
+        """Do nothing: ``is_gone`` tells that a question was abandoned."""
 
     def close(self) -> None:
         """Close all sessions and KGs."""
         for name in list(self._kgs):
             self._close(name)
 
-    def _check(self, job: Job) -> None:
+    def _check_job(self, job: Job) -> None:
+        """Raise if a job's client has gone, or its time is over."""
         job.check(gone=self._is_gone(job.number))
 
     def _home_of(self, kg: str) -> Home:
+        """Return the home of a KG, built at first use."""
         if kg not in self._homes:
             self._homes[kg] = self._home(kg, progress=self.progress, models=self._models)
         return self._homes[kg]
 
     def _session(self, kg: str, method: str, options: Mapping[str, Any]) -> QA:
+        """Build a session for a request."""
         return request_session(self._home_of(kg), method, options, self.options)
 
-    def _use(self, key: tuple[str, ...], session: QA) -> None:
-        """Make a session the most recently used one, its models loaded."""
+    def _make_current(self, key: tuple[str, ...], session: QA) -> None:
+        """Make a session the most recently used one, and load its models."""
         self._open[key] = session
         for old in list(self._open)[:-_MOST_SESSIONS]:
             self._forget(old)
@@ -226,14 +230,15 @@ class Worker:
             raise
 
     def _forget(self, key: tuple[str, ...]) -> None:
+        """Close a session."""
         session = self._open.pop(key, None)
         if session is not None:
             session.close()
 
     def _make_room(self) -> None:
-        """Close the least recently used sessions with a KG-LLM, so that one more may be loaded.
+        """Close the least recently used sessions with a KG-LLM before another is loaded.
 
-        The one that is being used is the last, and stays.
+        The session in use is the last, and stays.
         """
         for key in list(self._open)[:-1]:
             held = frozenset().union(*(session.kg_llms for session in self._open.values()))
@@ -243,7 +248,7 @@ class Worker:
                 self._forget(key)
 
     def _kg(self, name: str) -> KG:
-        """Return the KG, opened again if it was replaced since."""
+        """Return the open KG, opened again if the store has a newer one."""
         if name in self._kgs and self._listed.is_replaced(self._kgs[name]):
             # held, or each process would load its own copy
             self._kg_independent = self._models.kg_independent()
@@ -255,6 +260,7 @@ class Worker:
         return self._kgs[name]
 
     def _close(self, name: str) -> None:
+        """Close a KG and its sessions."""
         for key in [key for key in self._open if key[0] == name]:
             self._forget(key)
         self._kgs.pop(name).close()
@@ -264,7 +270,7 @@ class Worker:
 
 
 class Workers:
-    """Worker processes, forked from one that has loaded the models of the KG ``first``."""
+    """Starts worker processes, forked from one that has loaded the models for the KG ``first``."""
 
     def __init__(self, home: Callable[..., Home], options: ServeOptions, first: str | None) -> None:
         self._given = home, options, first
@@ -289,6 +295,7 @@ class Workers:
         raise WorkerError("No worker process can be started.", "Try again later.")
 
     def _load(self) -> tuple[Connection, Any]:
+        """Start the process that loads models and forks; return its connection and itself."""
         context = multiprocessing.get_context("spawn")
         mine, other = context.Pipe()
         process = context.Process(target=_load_and_fork, args=(other, *self._given), daemon=True)
@@ -297,7 +304,7 @@ class Workers:
         return mine, process
 
     def close(self) -> None:
-        """End the process that forks; workers end with their own connections."""
+        """End the forking process; workers end when their own connections close."""
         if self._loaded is not None:
             control, process = self._loaded
             self._loaded = None
@@ -307,7 +314,7 @@ class Workers:
 
 
 class RemoteWorker:
-    """A worker process, behind a connection."""
+    """A worker process, controlled over a connection."""
 
     def __init__(self, link: Connection) -> None:
         self._link = link
@@ -316,7 +323,7 @@ class RemoteWorker:
 
     def wait(self, tell: Tell) -> KgqaError | None:
         """Wait until the models are loaded; return the error, if any. Raises WorkerError."""
-        while len(given := self._received()) > 2:
+        while len(given := self._receive()) > 2:
             tell(*given)
         fault: KgqaError | None
         self._pid, fault = given
@@ -326,7 +333,7 @@ class RemoteWorker:
         """See :meth:`Worker.serve`. Raises WorkerError if the worker is lost."""
         self._send(first)
         latest = first.deadline
-        while (given := self._received(latest + _GRACE_SECONDS)) is not None:
+        while (given := self._receive(latest + _GRACE_SECONDS)) is not None:
             if given == _TAKE:
                 self._send(job := take())
                 latest = max(latest, job.deadline) if job is not None else latest
@@ -334,33 +341,34 @@ class RemoteWorker:
                 tell(*given)
 
     def check(self) -> None:
-        """Raise WorkerError if the process has ended; to be called while it has nothing to do."""
+        """Raise WorkerError if the idle process has ended."""
         try:
             if self._link.poll(0):  # what it would not send then, or the end
-                raise _lost()
+                raise _lost_worker()
         except OSError:
-            raise _lost() from None
+            raise _lost_worker() from None
 
     def leave(self, number: int) -> None:
-        """End the work on a question that nobody waits for."""
+        """Tell the process to abandon a question."""
         with suppress(WorkerError):
             self._send(number)
 
     def close(self) -> None:
-        """End the process, whatever it does."""
+        """End the process."""
         if self._pid:
             with suppress(ProcessLookupError):
                 os.kill(self._pid, signal.SIGKILL)
         self._link.close()
 
     def _send(self, what: Any) -> None:
+        """Send a message to the process. Raises WorkerError."""
         try:
             with self._lock:
                 self._link.send(what)
         except OSError:
-            raise _lost() from None
+            raise _lost_worker() from None
 
-    def _received(self, end: float | None = None) -> Any:
+    def _receive(self, end: float | None = None) -> Any:
         """Return the next message of the process. Raises WorkerError if it ended or is silent."""
         try:
             while not self._link.poll(_LOOK_SECONDS):
@@ -368,13 +376,14 @@ class RemoteWorker:
                     self.close()
             return self._link.recv()
         except (EOFError, OSError):
-            raise _lost() from None
+            raise _lost_worker() from None
 
 
 _TAKE = "take"
 
 
-def _lost() -> WorkerError:
+def _lost_worker() -> WorkerError:
+    """Return the error of a worker process that ended."""
     return WorkerError("A worker process ended before its work was done.", "Ask again.")
 
 
@@ -405,15 +414,16 @@ def _load_and_fork(
         if os.fork() == 0:
             control.close()
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
-            _work(Connection(handle), worker, gone, first)
+            _run_worker(Connection(handle), worker, gone, first)
         os.close(handle)
 
 
-def _work(link: Connection, worker: Worker, gone: set[int], first: str | None) -> None:
-    """Be a worker process until the server closes the connection."""
+def _run_worker(link: Connection, worker: Worker, gone: set[int], first: str | None) -> None:
+    """Run the loop of a worker process until the server closes the connection."""
     inbox: SimpleQueue[Job | None] = SimpleQueue()
 
     def listen() -> None:
+        """Receive jobs and abandoned questions' numbers in a thread."""
         try:
             while True:
                 what = link.recv()
@@ -427,14 +437,17 @@ def _work(link: Connection, worker: Worker, gone: set[int], first: str | None) -
     sending = threading.Lock()  # what runs in a method's own threads tells, too
 
     def send(what: Any) -> None:
+        """Send a message to the server."""
         with sending:  # two at once would mix their bytes
             link.send(what)
 
     def take() -> Job | None:
+        """Request the next job of the session from the server."""
         send(_TAKE)
         return inbox.get()
 
     def tell(number: int, stage: str, known: Any) -> None:
+        """Send a question's event to the server."""
         send((number, stage, known))
 
     threading.Thread(target=listen, daemon=True).start()
@@ -458,6 +471,7 @@ def _work(link: Connection, worker: Worker, gone: set[int], first: str | None) -
 
 
 def _use_threads(count: int) -> None:
+    """Set the number of torch's threads, if torch is loaded."""
     torch: Any = sys.modules.get("torch")
     if torch is not None and count > 1:
         torch.set_num_threads(count)

@@ -47,11 +47,11 @@ def main() -> None:
     for owner, name in (
         (shutil, "copyfile"),
         (sqlite_write, "_apply_edges"),
-        (sqlite_write, "_edges"),
+        (sqlite_write, "_read_edges"),
         (sqlite_write, "sync"),
         (sqlite_write, "_remove"),
-        (neo4j_change._Transaction, "_on_nodes"),
-        (neo4j_change._Transaction, "_on_load"),
+        (neo4j_change._Transaction, "_run_on_nodes"),
+        (neo4j_change._Transaction, "_run_on_load"),
         (neo4j_change._Transaction, "run"),
     ):
         _watch(owner, name, event)
