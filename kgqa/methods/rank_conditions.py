@@ -48,7 +48,6 @@ _NOW = re.compile(r"\b(?:is|are|does|do|has|have|now|currently|current|today)\b"
 _THEN = re.compile(
     r"\b(?:was|were|did|had|been|ever|once|former\w*|previous\w*|past|first|last|all|\d{4})\b", re.I
 )
-_ENDED = re.compile(r"\bno longer\b|\bany ?more\b", re.IGNORECASE)
 _END = re.compile(
     r"(?:^|\b(?:held|valid|term|date) )(?:to|until|till|end|ended|end(?:ing)? date|left)$"
 )
@@ -134,7 +133,8 @@ def _denied(asked: str, named: Sequence[Candidate]) -> dict[str, Candidate | str
     "No longer" is said of facts that ended, and "No. 5" of a number.
     """
     denied: dict[str, Candidate | str] = {}
-    for words in () if _ENDED.search(asked) else understood(asked).negations:
+    ended = any(said in asked.lower() for said in ("no longer", "anymore", "any more"))
+    for words in () if ended else understood(asked).negations:
         those = [one for one in named if {*normalise(one.mention).split()} <= {*words.split()}]
         if re.search(r"[^\W\d]{2}", words) or words == TOPIC:
             denied[words] = those[0] if those else words

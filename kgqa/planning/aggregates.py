@@ -6,14 +6,13 @@ import re
 from dataclasses import dataclass, replace
 from functools import partial
 from heapq import nlargest
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from kgqa.errors import PlanError
 from kgqa.lexicon.english import words
 from kgqa.paths.words import relation_phrase
 from kgqa.planning.evidence import MOST_ODDS, is_id
-from kgqa.planning.negation import absence, with_last
+from kgqa.planning.negation import absence, denies_verb, with_last
 from kgqa.planning.place_words import KnownPlaces, says_age
 from kgqa.planning.question_words import (
     DATE_PART,
@@ -133,6 +132,7 @@ class WholeSearch:
     def __init__(self, reading: Reading) -> None:
         self._read = reading
         self._known = KnownPlaces(reading)
+        self._before_no = self._named_before_no()
 
     def wholes(
         self, pattern: Pattern, places: Sequence[Place], state: State
@@ -586,6 +586,22 @@ class WholeSearch:
             for one in state.where
         )
 
+    def _named_before_no(self) -> tuple[set[str], set[str]]:
+        """Return the ids of what is named before a negation: as its subject, and otherwise.
+
+        In "games that Ann did not win" Ann is the subject; in "games by Ann that did not win" the
+        games are.
+        """
+        mentions, subjects, others = self._read.mentions, set[str](), set[str]()
+        no = min(mentions.after(NO, 1), default=0)
+        for value in self._read.values:
+            first, last = mentions.at(value.start), mentions.at(value.end - 1)
+            if last < no - 1:
+                before = {*mentions.words[max(0, first - 1) : first]} & words("prepositions")
+                is_subject = not before and denies_verb(self._read.question, value.end)
+                (subjects if is_subject else others).update(*value.fields.values())
+        return subjects, others
+
     def _without(
         self, pattern: Pattern, places: Sequence[Place], state: State, base: float
     ) -> Iterator[Candidate]:
@@ -619,19 +635,11 @@ class WholeSearch:
         outer = tuple(one for one in state.where if one not in inner)
         score = base + odds + whole
         score += self._read.whole["aggregate"]["none"] + self._read.whole["direction"]["none"]
-        no = min(self._read.mentions.after(NO, 1), default=0)
-        said = self._read.mentions.words
-        before = {True: set[str](), False: set[str]()}  # ids of what is named, if as the subject
-        for value in self._read.values:
-            first, last = map(self._read.mentions.at, (value.start, value.end - 1))
-            if last < no - 1:
-                is_subject = {*said[last + 1 : no - 1]} <= words("verbs")
-                is_subject &= not words("prepositions") & {*said[max(0, first - 1) : first]}
-                before[is_subject] |= {*chain.from_iterable(value.fields.values())}
+        subjects, others = self._before_no
         absent = {id_ for one in inner if isinstance(one.right, tuple) for id_ in one.right}
-        if absent & before[True]:  # "games that Ann did not win"
+        if absent & subjects:
             score += _THEN
-        elif absent & before[False]:  # "games by Ann that did not win"
+        elif absent & others:
             score -= _THEN
         if NO.search(self._read.bare):
             score += 2.0

@@ -200,11 +200,15 @@ class Reading:
             for hop in hops if len({one[1] for one in hops}) > 1 and said else ():
                 used, *others = self.hops[hop]
                 self.hops[hop] = [used + (_SAID if self.said[hop] else _UNSAID), *others]
-        said = {relation: {*relation_phrase(relation).split()} for _, relation, _ in self.hops}
-        for hop, (used, *others) in self.hops.items():
-            more = [said[hop[1]] - less for less in said.values() if less < said[hop[1]]]
-            if self.said[hop] and any(not says(words, " ".join(rest)) for rest in more):
-                self.hops[hop] = [used + _UNSAID, *others]  # "formerly owned by", of "owned by"
+        mentioned = {
+            hop[1]: {*relation_phrase(hop[1]).split()} for hop in self.hops if self.said[hop]
+        }
+        for hop in self.hops:
+            own = mentioned.get(hop[1], set())
+            beyond = [own - other for other in mentioned.values() if other < own]
+            if any(not says(words, " ".join(rest)) for rest in beyond):
+                used, *others = self.hops[hop]  # "formerly owned by", of "owned by"
+                self.hops[hop] = [used + _UNSAID, *others]
 
     def _phrase(self, hop: tuple[str, str, str]) -> str:
         """Return a relation's words without those of its owner: of "bridge type", "type"."""

@@ -12,6 +12,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from kgqa.lexicon.english import words
 from kgqa.planning.two_step_plans import renumbered
 
 if TYPE_CHECKING:
@@ -29,8 +30,7 @@ _FAR = 5  # and its number or date, which has comparing words before it
 _BEFORE = 60  # characters before the value that are searched
 _WORD = r"[\w'’-]+\W+"
 _TURN = r"(?:and|or|but|that|who|whom|which|whose|where|with)\b"  # the beginning of another clause
-_DENIED = re.compile(rf"{_NEGATOR}\W+(?:(?!{_TURN}){_WORD}){{0,{_NEAR}}}$", re.IGNORECASE)
-_DENIED_ITSELF = re.compile(rf"{_NEGATOR}\W+(?:(?:the|an?|from|in)\W+)?$", re.IGNORECASE)
+_DENIED = re.compile(rf"{_NEGATOR}\W+((?:(?!{_TURN}){_WORD}){{0,{_NEAR}}})$", re.IGNORECASE)
 _DENIED_FAR = re.compile(
     rf"(?:\bnot\b|n't\b|\bnever\b)\W+(?:(?!{_TURN}){_WORD}){{0,{_FAR}}}$", re.IGNORECASE
 )
@@ -55,7 +55,22 @@ def denies_itself(question: str, start: int) -> bool:
     >>> denies_itself("Which owners are not Ann?", 21), denies_itself("Not owned by Ann?", 13)
     (True, False)
     """
-    return bool(_DENIED_ITSELF.search(question[max(0, start - _BEFORE) : start]))
+    match = _DENIED.search(question[max(0, start - _BEFORE) : start])
+    return match is not None and {*match[1].lower().split()} <= {"the", "a", "an", "from", "in"}
+
+
+def denies_verb(question: str, end: int) -> bool:
+    """Return whether the verb of the name that ends at ``end`` is denied.
+
+    >>> denies_verb("Which games did Ann not win?", 19), denies_verb("By Ann, nobody knows", 6)
+    (True, False)
+    >>> denies_verb("games that Ann didn't win", 14)
+    True
+    """
+    after = question[end:].lower().split()[:2]
+    negated = [word for word in after if word in ("not", "never") or word[-3:] in ("n't", "n’t")]
+    follows = question[end : end + 1] == " "
+    return follows and bool(negated) and (after[0] in negated or after[0] in words("verbs"))
 
 
 def denies_comparison(question: str, start: int) -> bool:

@@ -174,7 +174,7 @@ def _verb_side(phrase: str, after: str, said: str = "") -> str:
     if last == "of" and not re.search(r"ed$", words[0]):
         return "head"
     third = re.search(r"[^su]s$", words[0]) and stem(words[0]) != words[0]
-    third = third and (not said or stem(words[0]) == stem(said))
+    third = third and (not said or _is_form_of(said, words[0]))
     if (
         third
         or re.search(r"\w[^e]ed$|\w\wing$", words[0])
@@ -184,6 +184,20 @@ def _verb_side(phrase: str, after: str, said: str = "") -> str:
         leads = last if last in (*_LEADS_ON, "of") else ""
         return "head" if leads == after else ""
     return "tail" if re.search(r"\w(?:er|or)s?$", last) and not after else ""
+
+
+def _is_form_of(said: str, verb: str) -> bool:
+    """Return whether a word is a form of a verb in the third person: supplied, of supplies.
+
+    >>> _is_form_of("written", "writes"), _is_form_of("discovered", "discoverers")
+    (True, False)
+    >>> _is_form_of("taught", "teaches"), _is_form_of("supply", "supplies")
+    (True, True)
+    """
+    root = verb[:-1].removesuffix("e")
+    irregular = _IRREGULAR.get(said)
+    is_irregular = irregular is not None and verb.startswith(irregular)
+    return stem(verb) == stem(said) or said.startswith(root) or is_irregular
 
 
 @lru_cache(8_192)
