@@ -137,7 +137,7 @@ ROWS = {
     """,
     "what was read of an attached database": """
         graph/attached_reader.py: AttachedReader | graph/attached_store.py: AttachedStore
-        graph/sparql_around.py: Around | graph/sparql_store.py: SparqlStore
+        graph/sparql_around.py: NeighbourCache | graph/sparql_store.py: SparqlStore
     """,
     "classes of plain triples": "queries/implicit_classes.py: _Classing _Mine",
     "converted models": "models/profile.py: _plans write_cache",
@@ -178,10 +178,10 @@ ROWS = {
         decoding/span_markers.py: MarkedConstraint | decoding/spans.py: TextForward
         decoding/speculative_tree.py: PrefixTree | methods/dog/answers.py: GraphNames
         methods/dog/chains.py: ChainWriter | methods/dog/graph.py: GraphFilter
-        methods/query.py: run | planning/evidence.py: Reading | planning/fact_words.py: FactWords
+        methods/query.py: run | planning/evidence.py: QuestionReading | planning/fact_words.py: FactWords
         planning/patterns.py: PatternSearch | planning/place_words.py: KnownPlaces PlaceWords
         planning/question_words.py: Mentions | planning/search.py: PlanSearch
-        queries/cypher.py: _Statement _Values | queries/endpoint.py: _Asked _Solved
+        queries/cypher.py: _Statement _Values | queries/endpoint.py: _SingleStatement _Solved
         queries/execute.py: Execution _Columns | queries/join.py: Solver
         queries/language.py: PlanConstraint PlanLanguage | queries/sentence.py: _Words
         queries/sparql.py: _Query _Writer | queries/text.py: _Parser | trie/export.py: show

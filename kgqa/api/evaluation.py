@@ -55,7 +55,7 @@ def evaluate(
     ``store``: None opens the KG of the settings, unless each question has its own graph.
     """
     from kgqa.evaluation.query_run import QUERY_FORMAT
-    from kgqa.evaluation.run import Workers
+    from kgqa.evaluation.run import EvaluationWorkers
     from kgqa.evaluation.run import evaluate as run
     from kgqa.questions import read_questions
     from kgqa.questions.base import split_of
@@ -76,7 +76,7 @@ def evaluate(
     if options.engine == "ray" or executor.workers != 1:
         info = session.store.info if session.store is not None else None
         asking = partial(_asking, _worker_home(home), info, method, own_options, options.linked)
-        workers = Workers(executor, asking)
+        workers = EvaluationWorkers(executor, asking)
     try:
         query_result = run(
             session.store,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from kgqa.answers.answer import Answer, TopicEntity
     from kgqa.api.home import Home
-    from kgqa.linking.followup import Reading, Turn
+    from kgqa.linking.followup import StandaloneQuestion, Turn
     from kgqa.linking.resolve import Resolution
     from kgqa.methods.base import LinkedQuestion, Method, Watch
     from kgqa.methods.options import MethodOptions
@@ -358,12 +358,12 @@ class QA:
                 if len(done) == len(this.answers):
                     yield this.number, _as_chosen_reading(store, _most_confident(done), this.chosen)
 
-    def _readings_of(self, store: GraphStore, asked: Asked) -> list[Reading]:
+    def _readings_of(self, store: GraphStore, asked: Asked) -> list[StandaloneQuestion]:
         """Return the readings of a follow-up after earlier turns; mostly the question itself."""
-        from kgqa.linking.followup import Reading, readings
+        from kgqa.linking.followup import StandaloneQuestion, readings
 
         if asked.entities or not asked.after or len(asked.question) > _LONGEST_FOLLOW_UP:
-            return [Reading(asked.question)]
+            return [StandaloneQuestion(asked.question)]
         return readings(store, asked.question, asked.after)
 
     def _link_question(self, store: GraphStore, asked: Asked, notes: list[str]) -> LinkedQuestion:
@@ -444,7 +444,7 @@ class _OpenReading:
 
     number: int
     place: int
-    reading: Reading
+    reading: StandaloneQuestion
     answers: list[Answer | KgqaError | None]
     chosen: int | None = None  # of the readings as plans that the answer offers
     notes: list[str] = field(default_factory=list)
@@ -516,7 +516,7 @@ def _as_chosen_reading(
         return error
 
 
-def _restricted(answer: Answer, reading: Reading) -> Answer:
+def _restricted(answer: Answer, reading: StandaloneQuestion) -> Answer:
     """Return an answer with only the entities that its reading allows.
 
     Only paths to the remaining answers are kept.

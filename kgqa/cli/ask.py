@@ -86,9 +86,9 @@ def ask(
         qa = stack.enter_context(session.on(kg.store))
         show = _AnswerPrinter(run, kg, verbose, browser, linked=not entity)
         if chat:
-            from kgqa.cli.chat import Chat
+            from kgqa.cli.chat import TerminalChat
 
-            Chat(run, kg, qa, given, show).loop(questions)
+            TerminalChat(run, kg, qa, given, show).loop(questions)
             return
         if questions != [STDIN] and len(questions) == 1:
             show(qa.ask(questions[0], **given))

@@ -27,7 +27,7 @@ HELP = """Type a question, or:
   /help, /quit      this; Ctrl-D leaves, too"""
 
 
-class Chat:
+class TerminalChat:
     """An interactive prompt over a session; ``show`` prints an answer, ``given``: ask's options."""
 
     def __init__(

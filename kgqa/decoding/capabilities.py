@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from kgqa.decoding.engine import Plan
+from kgqa.decoding.engine import DecodingPlan
 from kgqa.decoding.forward import PlainForward, PromptTree, TreeForward, WavePart, float_type
 from kgqa.decoding.model import TreeModel
 from kgqa.decoding.speculative_tree import NO_TOKEN, NoConstraint, PrefixTree, WaveNode
@@ -53,10 +53,10 @@ FORWARD_PASSES: Mapping[int, float] = {
 }
 
 
-def measured_plan(model: PreTrainedModel) -> Plan:
+def measured_plan(model: PreTrainedModel) -> DecodingPlan:
     """Return the fastest plan for ``model`` on its device. Out-of-memory errors propagate."""
     own = isinstance(model, TreeModel)
-    plan = Plan("tree", "built-in Llama runtime") if own else probe(model)
+    plan = DecodingPlan("tree", "built-in Llama runtime") if own else probe(model)
     if plan.way == "plain":
         return plan
     # other work on the machine is not a reason for another budget
@@ -68,25 +68,25 @@ def measured_plan(model: PreTrainedModel) -> Plan:
     return replace(plan, budget=budget, milliseconds=rounded)
 
 
-def probe(model: PreTrainedModel) -> Plan:
+def probe(model: PreTrainedModel) -> DecodingPlan:
     """Run test passes as a tree and as whole prefixes; return the plan of the kind that agrees.
 
     Out-of-memory errors propagate.
     """
     limit = _window_of(model)
     if limit is not None and limit < max(_PROMPTS) + _DEPTH:
-        return Plan("plain", f"its attention ends after {limit} tokens")
+        return DecodingPlan("plain", f"its attention ends after {limit} tokens")
     try:
         differs, scale = _compare(model)
     except torch.OutOfMemoryError:
         raise
     except Exception as error:  # an architecture may refuse a mask or a cache in any way it likes
-        return Plan("plain", f"it cannot be run over a tree ({type(error).__name__})")
+        return DecodingPlan("plain", f"it cannot be run over a tree ({type(error).__name__})")
     allowed = _TOLERANCE.get(float_type(model), 0.25) * scale + _FLOOR
     if not differs <= allowed:  # NaN does not fit either
-        return Plan("plain", f"a tree changes its log-probabilities by {differs:.2g}")
+        return DecodingPlan("plain", f"a tree changes its log-probabilities by {differs:.2g}")
     why = f"a tree changes its log-probabilities by {differs:.1g}, which is rounding"
-    return Plan("tree", why, limit)
+    return DecodingPlan("tree", why, limit)
 
 
 def _window_of(model: PreTrainedModel) -> int | None:

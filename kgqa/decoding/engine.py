@@ -46,7 +46,7 @@ _MOST_ELSEWHERE = 16_384
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class DecodingPlan:
     """How to run a model: as token trees or as whole prefixes, and how wide a forward pass is.
 
     ``why``: the reason for the choice. ``limit``: tokens of prompt and path up to which tree passes
@@ -117,7 +117,7 @@ class Engine:
     def __init__(
         self,
         model: PreTrainedModel,
-        plan: Plan | None = None,
+        plan: DecodingPlan | None = None,
         *,
         together: int = 1,
         progress: Progress | None = None,
@@ -125,7 +125,7 @@ class Engine:
     ) -> None:
         if together < 1:
             raise UsageError(f"At least 1 question must be answered at a time, not {together}.")
-        self.plan = plan or Plan()
+        self.plan = plan or DecodingPlan()
         self.together = together
         self.budget = self.plan.budget
         self.forward_passes = 0

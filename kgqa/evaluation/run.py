@@ -64,7 +64,7 @@ def evaluate(
     linked: bool = False,
     k: int | None = 10,
     progress: Progress | None = None,
-    workers: Workers | None = None,
+    workers: EvaluationWorkers | None = None,
 ) -> Evaluation:
     """Ask every question of a file; return the figures over all of them.
 
@@ -196,7 +196,7 @@ class WorkerRecords:
 
 
 @dataclass(slots=True)
-class Workers:
+class EvaluationWorkers:
     """Evaluates questions in worker processes; ``opened`` creates a worker's session."""
 
     executor: Executor

@@ -92,7 +92,7 @@ def counted_degrees(client: SparqlClient, record: Attachment, ids: Sequence[str]
     return degrees
 
 
-class Around:
+class NeighbourCache:
     """A cache of edges and literals by id, read in batches.
 
     Raises StoreUnavailableError, GraphError.

@@ -27,7 +27,7 @@ from kgqa.graph.literals import XSD, cast_values, is_ill_typed, read_value, valu
 from kgqa.graph.model import Adjacency, Entities, EntityDetails, Kind, Relations, keys_array
 from kgqa.graph.names import iri_names, is_storable, name_form
 from kgqa.graph.schema import Facts, GraphSchema, Value
-from kgqa.graph.sparql_around import BATCH, FEW, Around, counted_degrees
+from kgqa.graph.sparql_around import BATCH, FEW, NeighbourCache, counted_degrees
 from kgqa.graph.sparql_client import SparqlClient, id_of, iri, is_term, literal, term_of
 from kgqa.graph.sparql_keys import KeyFile, key_of
 from kgqa.graph.sparql_pages import PAGE, all_rows, number, pages, together
@@ -149,7 +149,7 @@ class SparqlStore:
         self._steps = {name: 2 * key for key, name in enumerate(names)}
         self._mediators = frozenset(self._survey.mediator_types)
         self._pattern = re.compile(record.mediators.pattern) if record.mediators.pattern else None
-        self._around = Around(self.client, record)
+        self._around = NeighbourCache(self.client, record)
         for kept in (self._named, self._unsurveyed, self._left_out):
             kept.clear()
         self._looked = 0.0

@@ -34,7 +34,7 @@ from kgqa.graph.kept import KEPT
 from kgqa.graph.model import KGInfo, Kind
 from kgqa.graph.names import iri_names, is_storable, normalise
 from kgqa.graph.schema import GraphSchema
-from kgqa.graph.sparql_around import Around, counted_degrees
+from kgqa.graph.sparql_around import NeighbourCache, counted_degrees
 from kgqa.graph.sparql_client import SparqlClient, id_of, iri, is_term, literal
 from kgqa.graph.sparql_keys import KeyFile, key_of
 from kgqa.graph.sparql_pages import all_rows, count_of, number, pages, short
@@ -391,7 +391,7 @@ def _nameless(
 def _edges_of(client: SparqlClient, record: Attachment, ids: Sequence[str]) -> Counter[str]:
     """Count the edges between each node and one of ``ids``."""
     counted: Counter[str] = Counter()
-    around = Around(client, record)
+    around = NeighbourCache(client, record)
     for start in range(0, len(ids), BATCH):
         for side in around.edges(ids[start : start + BATCH], "both"):
             counted.update(end for edges in side.values() for _, end in edges)

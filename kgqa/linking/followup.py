@@ -107,7 +107,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class StandaloneQuestion:
     """A question made independent of earlier ones; ``entities`` by id, empty to link it again.
 
     ``said``: a sentence on what was filled in, or empty. Answers are restricted to the ids
@@ -139,12 +139,12 @@ class _Referent:
         return ", ".join(map(said_name, self.names))
 
 
-def readings(store: GraphStore, question: str, turns: Sequence[Turn]) -> list[Reading]:
+def readings(store: GraphStore, question: str, turns: Sequence[Turn]) -> list[StandaloneQuestion]:
     """Return the readings of ``question`` after ``turns`` (the latest last), likeliest first.
 
     An independent question has one reading, itself.
     """
-    itself = Reading(question)
+    itself = StandaloneQuestion(question)
     turns = [turn for turn in turns if turn.question.strip()]
     if not turns or not question.strip():
         return [itself]
@@ -153,7 +153,7 @@ def readings(store: GraphStore, question: str, turns: Sequence[Turn]) -> list[Re
     several = [turn for turn in reversed(turns) if len(turn.answers) > 1][:2] or [last]
     if last.answers and (put := _recount(text, last)):
         ids = frozenset(_names(store, last.answers))
-        return [Reading(put, last.topics, _read_as(put), ids)]
+        return [StandaloneQuestion(put, last.topics, _read_as(put), ids)]
     if (subset := _SUBSET.search(text)) and several[0].answers:
         return [_among(store, text, subset, turn) for turn in several]
     apart = _known(store, turns) if _OTHER.search(text) else frozenset()
@@ -218,7 +218,7 @@ def _opened(question: str) -> tuple[str, bool]:
     return _START.sub("", question, count=1).strip(), False
 
 
-def _fragment(store: GraphStore, text: str, turns: Sequence[Turn]) -> Iterator[Reading]:
+def _fragment(store: GraphStore, text: str, turns: Sequence[Turn]) -> Iterator[StandaloneQuestion]:
     """Yield the readings of a fragment: "his children?", "Bonn?", "the budget?", "2019?"."""
     last = turns[-1]
     match = _FRAGMENT.match(text)
@@ -228,7 +228,7 @@ def _fragment(store: GraphStore, text: str, turns: Sequence[Turn]) -> Iterator[R
         return
     if _ONLY.match(text):
         put = f"{last.question.rstrip(' ?.')} {text.rstrip(' ?.')}?"
-        yield Reading(put, last.topics, _read_as(put))
+        yield StandaloneQuestion(put, last.topics, _read_as(put))
         return
     other = compared = None
     if other := _SUPERLATIVE.fullmatch(words):
@@ -239,12 +239,12 @@ def _fragment(store: GraphStore, text: str, turns: Sequence[Turn]) -> Iterator[R
         turn := next((turn for turn in reversed(turns) if pattern.search(turn.question)), None)
     ):
         put = pattern.sub(lambda _: words, turn.question, count=1)
-        yield Reading(put, turn.topics, _read_as(put))
+        yield StandaloneQuestion(put, turn.topics, _read_as(put))
         return
     if _NUMBER.fullmatch(words):
         put, changed = _NUMBER.subn(words, last.question, count=1)
         put = put if changed else f"{last.question.rstrip(' ?.')} in {words}?"
-        yield Reading(put, last.topics, _read_as(put))
+        yield StandaloneQuestion(put, last.topics, _read_as(put))
         return
     if pronoun := _pronoun(words):
         start, end, possessive = pronoun
@@ -252,7 +252,7 @@ def _fragment(store: GraphStore, text: str, turns: Sequence[Turn]) -> Iterator[R
             if possessive:
                 noun = (words[:start] + words[end:]).strip()
                 put = f"{asking} is the {noun} of {referent.name}?"
-                yield Reading(put, referent.ids, _said(words[start:end], referent))
+                yield StandaloneQuestion(put, referent.ids, _said(words[start:end], referent))
             elif not (words[:start] + words[end:]).strip():  # "and from there?": the same of that
                 yield from _same_of(store, last, referent)
         return
@@ -264,13 +264,13 @@ def _fragment(store: GraphStore, text: str, turns: Sequence[Turn]) -> Iterator[R
         return
     if len(words.split()) == 1 and (many := _HOW_MANY.match(last.question)):
         put = f"{many[1]}{words}{last.question[many.end() :]}"
-        yield Reading(put, last.topics, _read_as(put))
+        yield StandaloneQuestion(put, last.topics, _read_as(put))
     for referent in _referents(store, turns):
         put = f"{asking} is the {words} of {referent.name}?"
-        yield Reading(put, referent.ids, _read_as(put))
+        yield StandaloneQuestion(put, referent.ids, _read_as(put))
 
 
-def _filled(store: GraphStore, text: str, turns: Sequence[Turn]) -> Iterator[Reading]:
+def _filled(store: GraphStore, text: str, turns: Sequence[Turn]) -> Iterator[StandaloneQuestion]:
     """Yield the readings of a sentence with a pronoun, or without a topic entity."""
     if pronoun := _pronoun(text):
         start, end, possessive = pronoun
@@ -281,13 +281,13 @@ def _filled(store: GraphStore, text: str, turns: Sequence[Turn]) -> Iterator[Rea
             put = text[:start] + name + text[end:]
             own = _named(store, text[end:])
             entities = (*referent.ids, *(own.ids if own else ()))
-            yield Reading(put, entities, _said(text[start:end], referent))
+            yield StandaloneQuestion(put, entities, _said(text[start:end], referent))
         return
     if asks_calculated(text) or asks_whether(text) or _is_about(store, text):
         return
     for referent in _referents(store, turns, whole=True):
         said = f"Read as a question about {referent.said}."
-        yield Reading(f"{text.rstrip(' ?.')} of {referent.name}?", referent.ids, said)
+        yield StandaloneQuestion(f"{text.rstrip(' ?.')} of {referent.name}?", referent.ids, said)
 
 
 def _pronoun(text: str) -> tuple[int, int, bool] | None:
@@ -318,7 +318,9 @@ def _read_as(question: str) -> str:
     return f"Read as: {json_text(question)}"
 
 
-def _same_of(store: GraphStore, last: Turn, other: _Referent, added: str = "") -> Iterator[Reading]:
+def _same_of(
+    store: GraphStore, last: Turn, other: _Referent, added: str = ""
+) -> Iterator[StandaloneQuestion]:
     """Yield the last question with ``other`` in place of its topic, or ``added`` at its end."""
     names = _names(store, last.topics)
     alike = [
@@ -333,15 +335,15 @@ def _same_of(store: GraphStore, last: Turn, other: _Referent, added: str = "") -
         except LinkingError:
             if asks_calculated(last.question):
                 put = f"{last.question.rstrip(' ?.')} {added.rstrip(' ?.')}?"
-                yield Reading(put, other.ids, _read_as(put))
+                yield StandaloneQuestion(put, other.ids, _read_as(put))
             return
     put = without_name(last.question, replaced, other.name)
     kept = [id_ for id_, name in names.items() if name not in replaced]
     if put != last.question:
-        yield Reading(put, (*other.ids, *kept), _read_as(put))
+        yield StandaloneQuestion(put, (*other.ids, *kept), _read_as(put))
 
 
-def _among(store: GraphStore, text: str, subset: re.Match[str], last: Turn) -> Reading:
+def _among(store: GraphStore, text: str, subset: re.Match[str], last: Turn) -> StandaloneQuestion:
     """Return the reading of "which of them …": restricted to the previous answers."""
     kind = _KIND.search(last.question)
     wh = "which" if kind and subset["wh"].lower() != "how many" else subset["wh"]
@@ -350,7 +352,7 @@ def _among(store: GraphStore, text: str, subset: re.Match[str], last: Turn) -> R
     named = _named(store, put)
     ids = frozenset(_names(store, last.answers))
     said = f'"{subset[0]}" was taken as the {len(ids)} answers before.'
-    return Reading(put, named.ids if named else (), said, ids)
+    return StandaloneQuestion(put, named.ids if named else (), said, ids)
 
 
 def _referents(

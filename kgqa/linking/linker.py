@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from kgqa.graph.store import GraphStore
     from kgqa.linking.lookup import Hit
     from kgqa.linking.mentions import Mention
-    from kgqa.linking.neighbourhood_features import Around
+    from kgqa.linking.neighbourhood_features import NeighbourhoodFeatures
     from kgqa.linking.score import Features, Match
 
 _TOPICS = 3
@@ -349,7 +349,7 @@ def _scored(
 
 
 def _with_edges(
-    question: QuestionWords, candidates: list[Candidate], around: Around
+    question: QuestionWords, candidates: list[Candidate], around: NeighbourhoodFeatures
 ) -> list[Candidate]:
     """Return ``candidates`` with the features from their edges.
 

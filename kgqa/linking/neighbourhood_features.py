@@ -38,7 +38,7 @@ _ENDINGS = ("ing", "ions", "ion", "ors", "ers", "or", "er", "ies", "ed", "es", "
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class NeighbourhoodFeatures:
     """Edge features: ``beside`` in 0..1 by (key, start of mention), relation ``stems`` by key."""
 
     beside: Mapping[tuple[int, int], float] = field(default_factory=dict)
@@ -51,7 +51,7 @@ def look_around(
     hits: Sequence[tuple[int, Hit]],
     degrees: Mapping[int, int],
     likely: Sequence[int],
-) -> Around:
+) -> NeighbourhoodFeatures:
     """Read the edges of ``hits`` and return their features.
 
     ``likely``: the likeliest keys first.
@@ -67,7 +67,7 @@ def look_around(
             chosen.append(key)
             edges += degrees[key]
     if not chosen:
-        return Around({(key, start): _ONLY_BESIDE for key, start, _ in pairs})
+        return NeighbourhoodFeatures({(key, start): _ONLY_BESIDE for key, start, _ in pairs})
     keys = keys_array(sorted(chosen))
     neighbours = store.neighbours(keys, "both")
     touching = set(zip(keys[neighbours.row].tolist(), neighbours.target.tolist(), strict=True))
@@ -75,7 +75,7 @@ def look_around(
         (key, start): 1.0 if any((key, other) in touching for other in after) else _ONLY_BESIDE
         for key, start, after in pairs
     }
-    return Around(beside, _stems(store, keys, neighbours.row, neighbours.step))
+    return NeighbourhoodFeatures(beside, _stems(store, keys, neighbours.row, neighbours.step))
 
 
 @lru_cache(65_536)

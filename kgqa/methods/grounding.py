@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from kgqa.answers.answer import TopicEntity
-    from kgqa.decoding.engine import Plan
+    from kgqa.decoding.engine import DecodingPlan
     from kgqa.decoding.search import Hypothesis
     from kgqa.graph.store import GraphStore
     from kgqa.models.kg_llm import KgLLM
@@ -209,7 +209,7 @@ class Hypotheses(NamedTuple):
 
 def write_hypotheses(
     kg_llm: KgLLM,
-    plan: Plan,
+    plan: DecodingPlan,
     prompt: Sequence[int],
     paths: Sequence[Sequence[int]],
     most_tokens: int = MOST_TOKENS,

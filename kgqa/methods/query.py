@@ -47,7 +47,7 @@ from kgqa.planning.aggregates import SHOWN_WITH
 from kgqa.planning.bounds import Bound, bounds_of
 from kgqa.planning.class_names import class_words, nameless
 from kgqa.planning.conditions import opposite_names
-from kgqa.planning.evidence import Reading
+from kgqa.planning.evidence import QuestionReading
 from kgqa.planning.named_numbers import without_named
 from kgqa.planning.question_words import (
     Mentions,
@@ -62,7 +62,7 @@ from kgqa.planning.question_words import (
     unexplained,
     unsayable,
 )
-from kgqa.planning.requested_columns import Asked, asked_for, giving
+from kgqa.planning.requested_columns import RequestedColumns, asked_for, giving
 from kgqa.planning.schema_parts import FoundValue, SchemaParts, value_nodes
 from kgqa.planning.search import PlanSearch
 from kgqa.planning.value_index import ValueIndex
@@ -100,7 +100,7 @@ if TYPE_CHECKING:
     from kgqa.methods.resources import Resources
     from kgqa.models.general import GeneralLLM
     from kgqa.models.sentence_encoder import SentenceEncoder
-    from kgqa.planning.aggregates import Candidate
+    from kgqa.planning.aggregates import ScoredPlan
     from kgqa.queries.result import Cell
     from kgqa.understanding.literals import Stated, Stating
 
@@ -159,7 +159,7 @@ class Read(NamedTuple):
     A result is None if the plan failed or was not run, since a better one had a result.
     """
 
-    plans: list[tuple[Candidate, QueryResult | None]]
+    plans: list[tuple[ScoredPlan, QueryResult | None]]
     unknown: list[str]  # names in the question that nothing in the graph has
     confidence: float
     seconds: tuple[float, float]  # seconds of planning, of execution
@@ -172,10 +172,10 @@ class Read(NamedTuple):
     bounds: tuple[Bound, ...] = ()  # entities whose values the best plan compares with
 
 
-class _Asked(NamedTuple):
+class _QuestionParts(NamedTuple):
     """A question's literals, stored values and requested columns, with the schema's parts."""
 
-    asked: Asked
+    asked: RequestedColumns
     literals: Stated
     named: tuple[Stating, ...]  # numbers that belong to a property's name
     found: list[FoundValue]
@@ -192,7 +192,7 @@ class Query(Method[QueryOptions]):
     _values: ValueIndex | None = None
     _version: str = ""
     _rows: NDArray[np.float32] | None = None  # the vector of a lone table's subject
-    _last: tuple[tuple[str, str], _Asked] | None = None
+    _last: tuple[tuple[str, str], _QuestionParts] | None = None
 
     def __init__(
         self, options: QueryOptions, resources: Resources, *, general: bool = True
@@ -259,7 +259,7 @@ class Query(Method[QueryOptions]):
         lacking = {text: values.lacking(text) for text in quoted}
         today = str(today_of(self.options.today, self.options.zone)[0])
         both = _of_two_classes(graph, question, parts)
-        reading = Reading(
+        reading = QuestionReading(
             question, parts, refs, scores, literals, found, lacking, today=today, beside=both
         )
         plans = self._planned(reading)
@@ -282,7 +282,7 @@ class Query(Method[QueryOptions]):
             return result
 
         foresee_rows((one.plan for one in plans[:_TOGETHER]), graph, parts.index, limits)
-        worth: list[tuple[float, Candidate, QueryResult | None]] = []
+        worth: list[tuple[float, ScoredPlan, QueryResult | None]] = []
         best = -math.inf
         for one in plans:
             check_deadline()
@@ -353,7 +353,7 @@ class Query(Method[QueryOptions]):
             tuple(bounds_of(ranked[0][0].plan, found)) if ranked else (),
         )  # fmt: skip
 
-    def _planned(self, reading: Reading) -> list[Candidate]:
+    def _planned(self, reading: QuestionReading) -> list[ScoredPlan]:
         """Return the plans to run, the best first; the ranker is used only for named classes."""
         most = self.options.plans
         if self.options.plan_ranker is None or reading.plain:
@@ -367,7 +367,7 @@ class Query(Method[QueryOptions]):
         graph: Any,
         question: str,
         bare: str,
-        best: Candidate,
+        best: ScoredPlan,
         found: Sequence[FoundValue],
         literals: Stated,
         parts: SchemaParts,
@@ -445,7 +445,7 @@ class Query(Method[QueryOptions]):
                 return True
         return False
 
-    def _asked(self, graph: Any, question: str) -> _Asked:
+    def _asked(self, graph: Any, question: str) -> _QuestionParts:
         """Read a question for planning: its literals, stored values and requested columns."""
         parts, values = self._of(graph)
         last, key = self._last, (self._version, question)
@@ -458,10 +458,10 @@ class Query(Method[QueryOptions]):
             if asked.question != question:
                 literals, named, _ = without_named(stated(asked.question), names)
                 found = values.find(asked.question, literals.literals)
-            last = self._last = key, _Asked(asked, literals, named, found, parts)
+            last = self._last = key, _QuestionParts(asked, literals, named, found, parts)
         return last[1]
 
-    def _unmeasured(self, question: str, best: Candidate, words: Sequence[str]) -> list[str]:
+    def _unmeasured(self, question: str, best: ScoredPlan, words: Sequence[str]) -> list[str]:
         """Return the measure that a question sums or maximises, if the schema has no name like it.
 
         ``words``: those of the question that no name of the plan explains.
@@ -488,7 +488,7 @@ class Query(Method[QueryOptions]):
         return [one for one, value in zip(nouns, near.tolist(), strict=True) if value < ABOUT]
 
     def _strange(
-        self, question: str, best: Candidate, result: QueryResult | None, parts: SchemaParts
+        self, question: str, best: ScoredPlan, result: QueryResult | None, parts: SchemaParts
     ) -> str:
         """Return the requested class, as said, if the plan has none of that name, else "".
 
@@ -511,7 +511,7 @@ class Query(Method[QueryOptions]):
         return "" if max(float(noun @ one) for one in known) >= ABOUT else kind
 
     def _lacking(
-        self, bare: str, best: Candidate, found: Sequence[FoundValue], parts: SchemaParts
+        self, bare: str, best: ScoredPlan, found: Sequence[FoundValue], parts: SchemaParts
     ) -> str:
         """Return a named entity's requested property if the plan outputs something else, else "".
 
@@ -534,7 +534,7 @@ class Query(Method[QueryOptions]):
         return noun if nearest < OTHERWISE else ""
 
     @staticmethod
-    def _reads_noun(noun: str, best: Candidate, parts: SchemaParts) -> bool:
+    def _reads_noun(noun: str, best: ScoredPlan, parts: SchemaParts) -> bool:
         """Return whether the names of a plan explain the last word of ``noun``."""
         types = [parts.index.types[node] for node in best.plan.nodes if node]
         called = [name for type_ in types for name in type_.names]
@@ -695,7 +695,7 @@ def _of_two_classes(graph: Any, question: str, parts: SchemaParts) -> frozenset[
 
 
 def readings_of(
-    ranked: Sequence[tuple[Candidate, QueryResult | None]],
+    ranked: Sequence[tuple[ScoredPlan, QueryResult | None]],
     run: Callable[[Plan], QueryResult | None],
 ) -> tuple[PlanReading, ...]:
     """Return the first two plans whose results are not empty and differ.

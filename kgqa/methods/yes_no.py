@@ -34,7 +34,7 @@ YES_THRESHOLD = (
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class ConfirmingPaths:
     """The probability that paths between two entities confirm the question.
 
     ``rows``: the confirming paths in the table of the topic number ``side``, the likeliest first.
@@ -51,14 +51,14 @@ def connection(
     of: Sequence[IntArray],
     probability: Sequence[NDArray[np.float64]],
     turned: Sequence[BoolArray],
-) -> Connection:
+) -> ConfirmingPaths:
     """Return how probably the paths between two topic entities confirm the question.
 
     ``tables``: the paths out of each; ``of``: each path's relation path; ``probability``: of each
     relation path; ``turned``: paths that run the wrong way (:func:`pair_turned`). A side without a
     path to the other one is ignored, unless both lack it.
     """
-    best = Connection(0.0, 0, np.zeros(0, np.int64))
+    best = ConfirmingPaths(0.0, 0, np.zeros(0, np.int64))
     sides = []
     for side, table in enumerate(tables):
         rows = np.flatnonzero((table.ends() == keys[1 - side]) & ~turned[side])
@@ -68,8 +68,8 @@ def connection(
         sides.append(share)
         if not len(best.rows) or share > best.probability:
             rows = rows[np.argsort(-probability[side][of[side][rows]], kind="stable")]
-            best = Connection(share, side, rows)
-    return Connection(
+            best = ConfirmingPaths(share, side, rows)
+    return ConfirmingPaths(
         min(math.prod(sides) ** (1 / len(sides)), 1.0) if sides else 0.0, best.side, best.rows
     )
 

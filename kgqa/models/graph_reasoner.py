@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _EPSILON = np.float32(1e-5)  # of a layer norm, as torch has it
 
 
-class Reading(NamedTuple):
+class EncodedQuestions(NamedTuple):
     """The reasoner's encoding of questions: step vectors ``hidden`` and hop weights ``beta``.
 
     ``hidden`` ``[rows, hops, hidden]``; ``beta`` ``[rows, hops]`` sums to 1 over hops; ``log_beta``
@@ -183,7 +183,7 @@ class GraphReasoner:
             name: np.ascontiguousarray(tensor, np.float32) for name, tensor in tensors.items()
         }
 
-    def read(self, states: Array, there: BoolArray, pooled: Array) -> Reading:
+    def read(self, states: Array, there: BoolArray, pooled: Array) -> EncodedQuestions:
         """Encode questions to step vectors and hop weights.
 
         ``states`` ``[rows, tokens, width]`` are the tokens' states, ``there`` ``[rows, tokens]`` is
@@ -207,7 +207,7 @@ class GraphReasoner:
         inner = self._linear("length.0", np.concatenate([pooled, *heads], 1))
         gelu(inner)
         log_beta = log_softmax(self._linear("length.3", inner))
-        return Reading(np.stack(hidden, 1), np.exp(log_beta), log_beta)
+        return EncodedQuestions(np.stack(hidden, 1), np.exp(log_beta), log_beta)
 
     def tables(self, words: Array) -> Tables:
         """Return the vectors of all steps, from relations' unit vectors ``words``.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from kgqa.models.graph_reasoner import GraphReasoner, Reading, Tables
+from kgqa.models.graph_reasoner import EncodedQuestions, GraphReasoner, Tables
 from kgqa.models.graph_reasoner_card import REASONERS, ReasonerCard
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class TrainableReasoner(nn.Module):
         for weight, low in ((self.words, 0.0), (self.bias_of_words, 0.0), (self.bias, UNTRAINED)):
             weight[~seen] = low
 
-    def read(self, states: Tensor, there: Tensor, pooled: Tensor) -> Reading:
+    def read(self, states: Tensor, there: Tensor, pooled: Tensor) -> EncodedQuestions:
         """Encode questions to step vectors and hop weights.
 
         ``states`` ``[rows, tokens, width]`` are the tokens' states, ``there`` ``[rows, tokens]`` is
@@ -79,7 +79,7 @@ class TrainableReasoner(nn.Module):
             for query in self.length_query
         ]
         log_beta = torch.log_softmax(self.length(torch.cat([pooled, *heads], dim=1)), dim=1)
-        return Reading(torch.stack(hidden, dim=1), log_beta.exp(), log_beta)
+        return EncodedQuestions(torch.stack(hidden, dim=1), log_beta.exp(), log_beta)
 
     def tables(self, words: Tensor) -> Tables:
         """Return the vectors of all steps, from relations' unit vectors ``words``.

@@ -19,7 +19,7 @@ import torch
 from pydantic import TypeAdapter
 
 from kgqa.decoding.capabilities import measured_plan
-from kgqa.decoding.engine import Engine, Plan
+from kgqa.decoding.engine import DecodingPlan, Engine
 from kgqa.decoding.model import TreeModel
 from kgqa.errors import ModelError
 from kgqa.files import write_cache
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _VERSION = 4  # of how plans are made
 _TOGETHER = {"cpu": 12}  # questions that share a forward pass; elsewhere width costs less
 _TOGETHER_ELSEWHERE = 16
-_plans: WeakKeyDictionary[Any, Plan] = WeakKeyDictionary()  # by model
+_plans: WeakKeyDictionary[Any, DecodingPlan] = WeakKeyDictionary()  # by model
 
 
 def engine_for(
@@ -55,10 +55,10 @@ def engine_for(
     return Engine(kg_llm.model, plan, together=together, progress=progress)
 
 
-def plan_for(kg_llm: KgLLM, *, progress: Progress, budget: int | None = None) -> Plan:
+def plan_for(kg_llm: KgLLM, *, progress: Progress, budget: int | None = None) -> DecodingPlan:
     """Return the decoding plan of ``kg_llm``, read from the cache folder or measured."""
     if budget is not None:
-        Plan(budget=budget)  # raises before anything is measured
+        DecodingPlan(budget=budget)  # raises before anything is measured
     plan = _plans.get(kg_llm.model)
     if plan is None:
         key = _key(kg_llm)
@@ -71,7 +71,7 @@ def plan_for(kg_llm: KgLLM, *, progress: Progress, budget: int | None = None) ->
     return plan if budget is None else dataclasses.replace(plan, budget=budget)
 
 
-def _measured(kg_llm: KgLLM) -> Plan:
+def _measured(kg_llm: KgLLM) -> DecodingPlan:
     """Measure the decoding plan. Raises ModelError if memory runs out."""
     try:
         return measured_plan(kg_llm.model)
@@ -107,7 +107,7 @@ def _device_name(device: torch.device) -> str:
     return f"{device.type} {platform.machine()} {os.cpu_count()}"
 
 
-def _read(file: Path | None) -> dict[str, Plan]:
+def _read(file: Path | None) -> dict[str, DecodingPlan]:
     """Return the stored plans, empty if the file cannot be read."""
     try:
         return _plans_json().validate_json(file.read_bytes()) if file is not None else {}
@@ -116,12 +116,12 @@ def _read(file: Path | None) -> dict[str, Plan]:
 
 
 @functools.cache
-def _plans_json() -> TypeAdapter[dict[str, Plan]]:
+def _plans_json() -> TypeAdapter[dict[str, DecodingPlan]]:
     """Return the pydantic adapter that reads and writes stored plans."""
-    return TypeAdapter(dict[str, Plan])  # takes milliseconds to build
+    return TypeAdapter(dict[str, DecodingPlan])  # takes milliseconds to build
 
 
-def _keep(file: Path | None, key: str, plan: Plan) -> None:
+def _keep(file: Path | None, key: str, plan: DecodingPlan) -> None:
     """Add a plan to the file; errors of writing are ignored."""
     if file is None:
         return

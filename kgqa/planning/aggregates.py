@@ -51,8 +51,8 @@ from kgqa.understanding.asked import asks_best, asks_either
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kgqa.planning.conditions import State
-    from kgqa.planning.evidence import Pattern, Place, Reading
+    from kgqa.planning.conditions import ConditionState
+    from kgqa.planning.evidence import Pattern, Place, QuestionReading
     from kgqa.planning.place_words import PlaceWords
 
 _OWNED = 2.5  # for a property named with its owner, if other owners have one of the name
@@ -106,7 +106,7 @@ _FUNCTIONS: dict[str, AggregateKind] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class ScoredPlan:
     """A plan with its score (larger is better); ``nouns``: the names of its classes.
 
     ``vain``: the part of the score that is a penalty for words that the plan ignores. ``denied``:
@@ -129,14 +129,14 @@ class WholeSearch:
     4. Negate the last hops, where the question has a "no".
     """
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: QuestionReading) -> None:
         self._read = reading
         self._known = KnownPlaces(reading)
         self._before_no = self._named_before_no()
 
     def wholes(
-        self, pattern: Pattern, places: Sequence[Place], state: State
-    ) -> Iterator[Candidate]:
+        self, pattern: Pattern, places: Sequence[Place], state: ConditionState
+    ) -> Iterator[ScoredPlan]:
         """Yield the complete plans of a pattern with conditions."""
         base = pattern.score + state.score
         if state.absent:
@@ -194,16 +194,16 @@ class WholeSearch:
                     beside = sum(isinstance(one, NodeRef) for one in plan.give[1:])
                     score_ = score + weight + _ALONE * alone + _LISTED * beside
                     score_ += _COUNTED * (plain and self._gives_number(plan, places, state))
-                    yield Candidate(plan, score_)
+                    yield ScoredPlan(plan, score_)
                     if isinstance(by, PropertyRef) and (two := best_first(plan)):
                         score_ += self._cut_first(plan, by)
-                        yield Candidate(two, score_)
+                        yield ScoredPlan(two, score_)
                         if HOW_MANY.match(self._read.question) and len(two.give) == 1:
                             count = Aggregate("count", two.give[0])  # type: ignore[arg-type]
-                            yield Candidate(replace(two, give=(count,)), score_ + 2 * _COUNTED)
+                            yield ScoredPlan(replace(two, give=(count,)), score_ + 2 * _COUNTED)
                     counts = state.having and HOW_MANY.match(self._read.question)
                     if counts and (two := counted_after(plan)):
-                        yield Candidate(two, score_ + _COUNTED)
+                        yield ScoredPlan(two, score_ + _COUNTED)
         yield from self._without(pattern, places, state, base)
 
     def _order(
@@ -269,7 +269,7 @@ class WholeSearch:
         return -_CALLED if theirs else 0.0
 
     def _aggregates(
-        self, pattern: Pattern, places: Sequence[Place], state: State
+        self, pattern: Pattern, places: Sequence[Place], state: ConditionState
     ) -> Iterator[tuple[NodeRef | _Total | _Grouped, float]]:
         """Yield the possible outputs with scores: the nodes themselves, a total, or groups."""
         whole = self._read.whole["aggregate"]
@@ -464,7 +464,7 @@ class WholeSearch:
                 yield _Total(item), odds
                 yield _Grouped(NodeRef(0), item), odds
 
-    def _named_apart(self, state: State) -> float:
+    def _named_apart(self, state: ConditionState) -> float:
         """Penalty for grouping by the first class if the question names another.
 
         "The average rating of Cloud Atlas" is one number, not one of each reviewer.
@@ -473,7 +473,7 @@ class WholeSearch:
         return _OF_EACH if named and NodeRef(0) not in named else 0.0
 
     def _plan(
-        self, pattern: Pattern, places: Sequence[Place], state: State,
+        self, pattern: Pattern, places: Sequence[Place], state: ConditionState,
         aggregate: NodeRef | _Total | _Grouped, by: Item | None, descending: bool,
     ) -> Plan | None:  # fmt: skip
         """Build the plan of one choice of aggregate, order and direction, None if there is none."""
@@ -566,19 +566,19 @@ class WholeSearch:
         said = (hop.relation for hop in pattern.hops if mentions.share(hop.relation) == 1)
         return any(words <= {*mentions.of(one)} for one in said)
 
-    def _asks_property(self, place: Place, state: State) -> bool:
+    def _asks_property(self, place: Place, state: ConditionState) -> bool:
         """Return whether the question asks for a property's value, not for nodes that have it."""
         named = self._names_itself(state) and place.of_answer
         return named or self._read.asks_for(place)
 
-    def _gives_number(self, plan: Plan, places: Sequence[Place], state: State) -> bool:
+    def _gives_number(self, plan: Plan, places: Sequence[Place], state: ConditionState) -> bool:
         """Return whether a plan outputs a numeric property of a named node: "how many games"."""
         asked = HOW_MANY.match(self._read.question) and self._names_itself(state)
         return bool(asked) and any(
             place.ref == plan.give[0] and self._read.asks_for(place) for place in places
         )
 
-    def _names_itself(self, state: State) -> bool:
+    def _names_itself(self, state: ConditionState) -> bool:
         """Return whether the question names the nodes that a plan outputs."""
         named = ("=",) if asks_either(self._read.question) else ("=", "in")
         return any(
@@ -603,8 +603,8 @@ class WholeSearch:
         return subjects, others
 
     def _without(
-        self, pattern: Pattern, places: Sequence[Place], state: State, base: float
-    ) -> Iterator[Candidate]:
+        self, pattern: Pattern, places: Sequence[Place], state: ConditionState, base: float
+    ) -> Iterator[ScoredPlan]:
         """Yield plans whose last hop, or last few hops, are negated."""
         denied = any(one.operator == "missing" for one in state.where)  # of "no website"
         if not pattern.hops or state.having is not None or denied:
@@ -663,9 +663,9 @@ class WholeSearch:
                 )
             except PlanError:
                 continue
-            yield Candidate(plan, score + extra)
+            yield ScoredPlan(plan, score + extra)
 
-    def _only_leads_on(self, pattern: Pattern, hop: int, state: State) -> bool:
+    def _only_leads_on(self, pattern: Pattern, hop: int, state: ConditionState) -> bool:
         """Return whether a hop continues another one at a node first mentioned after the "no"."""
         before, this, read = pattern.hops[hop - 1], pattern.hops[hop], self._read
         no = min(read.mentions.after(NO, 1), default=0)
@@ -687,7 +687,7 @@ class WholeSearch:
         return -3.0 if near & others else 0.0
 
 
-def _is_of_one(by: Item | None, state: State) -> bool:
+def _is_of_one(by: Item | None, state: ConditionState) -> bool:
     """Return whether an order is by a property of a single named node, and so constant."""
     owner = by.owner if isinstance(by, PropertyRef) else None
     return owner is not None and any(

@@ -38,7 +38,7 @@ from kgqa.queries.values import DATES
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from kgqa.planning.evidence import Pattern, Place, Reading
+    from kgqa.planning.evidence import Pattern, Place, QuestionReading
     from kgqa.queries.plan import AggregateKind, Operator
     from kgqa.understanding.literals import Stating
 
@@ -77,7 +77,7 @@ _HAVING = re.compile(r"with|have|has|having|had|includ\w*|known|whose")
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ConditionState:
     """A set of conditions over a pattern, with the properties used and its score."""
 
     where: tuple[Comparison, ...] = ()
@@ -88,15 +88,15 @@ class State:
     absent: frozenset[int] = frozenset()  # nodes that must be absent from the answers
     denied: int = 0  # comparisons negated because of the question
 
-    def also(self, one: Comparison, worth: float, **changes: Any) -> State:
+    def also(self, one: Comparison, worth: float, **changes: Any) -> ConditionState:
         """Return the state with one more condition, of the score ``worth``."""
         return replace(self, where=(*self.where, one), score=self.score + worth, **changes)
 
-    def without(self, node: int) -> State:
+    def without(self, node: int) -> ConditionState:
         """Return the state in which a node with its conditions must be absent from the answers."""
         return replace(self, absent=self.absent | {node})
 
-    def instead(self, one: Comparison, worth: float) -> State:
+    def instead(self, one: Comparison, worth: float) -> ConditionState:
         """Return the state with its last condition replaced."""
         return replace(self, where=(*self.where[:-1], one), score=self.score + worth)
 
@@ -125,14 +125,14 @@ def _steps_at(pattern: Pattern, node: int) -> set[tuple[str, bool]]:
     return {(hop.relation, is_tail) for hop, is_tail in ends}
 
 
-def _has_condition(state: State, node: int, pattern: Pattern) -> bool:
+def _has_condition(state: ConditionState, node: int, pattern: Pattern) -> bool:
     """Return whether a condition is on a node or on the fact of the hop that leads to it."""
     return any(
         _node_of(owner, pattern) == node for one in state.where for owner in owners(one.left)
     )
 
 
-def _walked_alike(state: State, pattern: Pattern, node: int) -> bool:
+def _walked_alike(state: ConditionState, pattern: Pattern, node: int) -> bool:
     """Return whether another node with a condition is reached by the same hop as ``node``."""
     into = {hop.target: (hop.source, hop.relation, hop.inverse) for hop in pattern.hops}
     named = {
@@ -158,12 +158,12 @@ class ConditionSearch:
     conditions that it may be; the best states are kept.
     """
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: QuestionReading) -> None:
         self._read = reading
 
-    def conditions(self, pattern: Pattern, places: Sequence[Place]) -> list[State]:
+    def conditions(self, pattern: Pattern, places: Sequence[Place]) -> list[ConditionState]:
         """Return the best sets of conditions for a pattern, over its properties ``places``."""
-        states = [State()]
+        states = [ConditionState()]
         for value in self._read.values:
             states = self._best(self._with_value(state, value, pattern, places) for state in states)
         spans = [(one.start, one.end) for one in self._read.values]
@@ -181,7 +181,7 @@ class ConditionSearch:
             states = self._best(self._with_class(state, pattern) for state in states)
         return states
 
-    def _with_class(self, state: State, pattern: Pattern) -> Iterator[State]:
+    def _with_class(self, state: ConditionState, pattern: Pattern) -> Iterator[ConditionState]:
         """Yield ``state``, then states that require or exclude a second class of the answers."""
         yield state
         own = {*self._read.class_words(pattern.nodes[0])}
@@ -197,12 +197,14 @@ class ConditionSearch:
                 yield state.also(Comparison(NodeRef(0), operator, (name,)), worth)
 
     @staticmethod
-    def _best(options: Iterator[Iterator[State]]) -> list[State]:
+    def _best(options: Iterator[Iterator[ConditionState]]) -> list[ConditionState]:
         """Return the best states of all options."""
         every = (state for some in options for state in some)
         return nlargest(CONDITIONS, every, key=lambda one: one.score)
 
-    def _add(self, state: State, place: Place, operator: str, value: object, bonus: float) -> State:
+    def _add(
+        self, state: ConditionState, place: Place, operator: str, value: object, bonus: float
+    ) -> ConditionState:
         """Return the state with a comparison of a property added and scored."""
         odds = 0.0 if place.owned in state.used else self._read.properties[place.owned][0]
         one = Comparison(place.ref, operator, (value,))  # type: ignore[arg-type]
@@ -212,11 +214,11 @@ class ConditionSearch:
 
     def _with_value(
         self,
-        state: State,
+        state: ConditionState,
         value: FoundValue,
         pattern: Pattern,
         places: Sequence[Place],
-    ) -> Iterator[State]:
+    ) -> Iterator[ConditionState]:
         """Yield the state with a stored value unused, and with each condition that it may be."""
         yield replace(state, score=state.score + self._read.unused(value))
         denied = denies(self._read.question, value.start)
@@ -268,7 +270,7 @@ class ConditionSearch:
                 added = state.also(one, odds + again)
                 yield added.without(node) if denied and not own else added
 
-    def _is_alike(self, state: State, value: FoundValue) -> bool:
+    def _is_alike(self, state: ConditionState, value: FoundValue) -> bool:
         """Return whether the question names another entity with one of the value's relations."""
         mine = {step for steps in value.steps.values() for step in steps}
         return any(
@@ -277,9 +279,9 @@ class ConditionSearch:
         )
 
     def _with_bound(
-        self, state: State, value: FoundValue, said: re.Match[str], pattern: Pattern,
+        self, state: ConditionState, value: FoundValue, said: re.Match[str], pattern: Pattern,
         places: Sequence[Place],
-    ) -> Iterator[State]:  # fmt: skip
+    ) -> Iterator[ConditionState]:  # fmt: skip
         """Yield states in which a property is compared with that of a named entity."""
         for place in places:
             held = value.holds.get((pattern.nodes[0], place.property.name))
@@ -302,8 +304,8 @@ class ConditionSearch:
         return _SIDE if near == bool(node) else -_SIDE
 
     def _either(
-        self, state: State, value: FoundValue, pattern: Pattern, places: Sequence[Place]
-    ) -> Iterator[State]:
+        self, state: ConditionState, value: FoundValue, pattern: Pattern, places: Sequence[Place]
+    ) -> Iterator[ConditionState]:
         """Yield the state whose last condition also accepts this value, if "or" joins the two."""
         last = self._either_of(state, value.start, places)
         if last is None:
@@ -319,7 +321,9 @@ class ConditionSearch:
             right = (*last.right, *stored)  # type: ignore[misc]
             yield state.instead(Comparison(last.left, "in", right), _HAS_VALUE)
 
-    def _either_of(self, state: State, start: int, places: Sequence[Place]) -> Comparison | None:
+    def _either_of(
+        self, state: ConditionState, start: int, places: Sequence[Place]
+    ) -> Comparison | None:
         """Return the last condition if "or" joins its value to the literal at ``start``.
 
         So does "and", if the property belongs to the requested class and has a single value.
@@ -337,8 +341,8 @@ class ConditionSearch:
         return last if re.fullmatch(joined, self._read.question[max(ends) : start], re.I) else None
 
     def _with_literal(
-        self, state: State, literal: Stating, pattern: Pattern, places: Sequence[Place]
-    ) -> Iterator[State]:
+        self, state: ConditionState, literal: Stating, pattern: Pattern, places: Sequence[Place]
+    ) -> Iterator[ConditionState]:
         """Yield the state with a literal unused, and with each comparison that it may be."""
         kind = "quoted" if literal.kind == "text" else literal.kind
         times = _UNUSED_PLAIN if self._read.plain else 1.0
@@ -402,9 +406,9 @@ class ConditionSearch:
             yield from self._with_number(state, literal, pattern, places, close)
 
     def _with_denied(
-        self, state: State, literal: Stating, value: object, near: float, pattern: Pattern,
+        self, state: ConditionState, literal: Stating, value: object, near: float, pattern: Pattern,
         place: Place,
-    ) -> Iterator[State]:  # fmt: skip
+    ) -> Iterator[ConditionState]:  # fmt: skip
         """Yield the state in which a comparison is negated: for one value, or for every fact."""
         type_ = place.property.type
         if type_ in DATES and (literal.kind == "date" or is_year(value)):
@@ -437,9 +441,9 @@ class ConditionSearch:
                 yield other
 
     def _with_number(
-        self, state: State, literal: Stating, pattern: Pattern, places: Sequence[Place],
+        self, state: ConditionState, literal: Stating, pattern: Pattern, places: Sequence[Place],
         close: Mapping[object, float],
-    ) -> Iterator[State]:  # fmt: skip
+    ) -> Iterator[ConditionState]:  # fmt: skip
         """Yield states that compare a group's average, sum or count with a literal."""
         before = self._read.question[max(0, literal.start - _BESIDE) : literal.start]
         kind: AggregateKind = "average" if AVERAGE.search(before) else "sum"
@@ -559,12 +563,16 @@ class ConditionSearch:
         return found
 
     @staticmethod
-    def _with_pair(state: State, pairs: Sequence[tuple[float, Comparison]]) -> Iterator[State]:
+    def _with_pair(
+        state: ConditionState, pairs: Sequence[tuple[float, Comparison]]
+    ) -> Iterator[ConditionState]:
         """Yield the state, and the state with each of the scored comparisons."""
         yield state
         yield from (state.also(one, worth) for worth, one in pairs)
 
-    def _with_flags(self, state: State, places: Sequence[Place]) -> Iterator[State]:
+    def _with_flags(
+        self, state: ConditionState, places: Sequence[Place]
+    ) -> Iterator[ConditionState]:
         """Yield states with conditions without a literal: flags, missing or existing values."""
         yield state
         won = place_won(self._read.question)

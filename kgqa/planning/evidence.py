@@ -100,7 +100,7 @@ class Place:
 
 
 @dataclass
-class Reading:
+class QuestionReading:
     """A question with the log-odds of a schema's parts and their mentions.
 
     ``scores``: of the parts ``refs``.

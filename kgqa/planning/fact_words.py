@@ -43,7 +43,7 @@ _YEAR = 4  # digits
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class ValidityDates:
     """The properties that hold the begin and the end of a fact, where it has them."""
 
     begin: Property | None
@@ -140,7 +140,7 @@ class FactWords:
                 plan = _with(plan, Comparison(end, operator, (self._day(span.end),)))
         return plan
 
-    def _within(self, plan: Plan, number: int, span: Span, one: Comparison) -> Plan:
+    def _within(self, plan: Plan, number: int, span: ValidityDates, one: Comparison) -> Plan:
         """Return the plan with the stated time between the begin and the end of a fact."""
         assert span.end is not None
         assert isinstance(one.right, tuple)
@@ -252,7 +252,7 @@ class FactWords:
         return plan
 
 
-def span_of(there: Mapping[str, Property]) -> Span:
+def span_of(there: Mapping[str, Property]) -> ValidityDates:
     """Return the properties that hold the begin and the end of a fact.
 
     >>> from kgqa.graph.schema import Property
@@ -266,7 +266,7 @@ def span_of(there: Mapping[str, Property]) -> Span:
         for kind in found:
             if timed and not one.many and found[kind] is None and said & words(kind):
                 found[kind] = one
-    return Span(found["begins"], found["ends"])
+    return ValidityDates(found["begins"], found["ends"])
 
 
 def _are_years(examples: Sequence[object]) -> bool:

@@ -9,7 +9,7 @@ from heapq import heappop, heappush, nlargest
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from kgqa.planning.evidence import Pattern, Reading
+from kgqa.planning.evidence import Pattern, QuestionReading
 from kgqa.planning.question_words import named, names_class, says, turn
 from kgqa.queries.plan import Hop
 
@@ -36,7 +36,7 @@ _SECOND = -0.5  # for a second node of a class
 class PatternSearch:
     """Generates the patterns of one reading by beam search over hops."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: QuestionReading) -> None:
         self._read = reading
         self._ways: dict[str, dict[str, list[tuple[str, bool, str]]]] = {}
 

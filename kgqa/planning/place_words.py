@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import TypeVar
 
-    from kgqa.planning.evidence import Place, Reading
+    from kgqa.planning.evidence import Place, QuestionReading
 
     T = TypeVar("T")
 
@@ -23,7 +23,7 @@ _MOST_KEPT = 64  # patterns remembered
 class PlaceWords:
     """The properties of a pattern and the words of a question that mention them."""
 
-    def __init__(self, reading: Reading, places: Sequence[Place]) -> None:
+    def __init__(self, reading: QuestionReading, places: Sequence[Place]) -> None:
         self._read, self.places = reading, places
         self._near: dict[tuple[re.Pattern[str], int], tuple[set[int], set[int]]] = {}
         self._known: dict[object, object] = {}
@@ -92,7 +92,7 @@ class PlaceWords:
 class KnownPlaces:
     """The :class:`PlaceWords` of the patterns of one reading, each computed once."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: QuestionReading) -> None:
         self._read = reading
         self._kept: dict[int, PlaceWords] = {}
 

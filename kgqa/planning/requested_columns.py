@@ -58,14 +58,16 @@ _KIND_WORDS: dict[AggregateKind, str] = {
 _KINDS = {word: kind for kind, words in _KIND_WORDS.items() for word in words.split()}
 
 
-class Asked(NamedTuple):
+class RequestedColumns(NamedTuple):
     """A question without its list of columns, and the listed columns and aggregates."""
 
     question: str
     items: tuple[str, ...] = ()
 
 
-def asked_for(question: str, parts: SchemaParts, values: Sequence[FoundValue] = ()) -> Asked:
+def asked_for(
+    question: str, parts: SchemaParts, values: Sequence[FoundValue] = ()
+) -> RequestedColumns:
     """Split a question from its list of output columns; ``values``: stored values in the list."""
     things = {  # whose names it says
         question[value.start : value.end]: owner
@@ -102,17 +104,17 @@ def asked_for(question: str, parts: SchemaParts, values: Sequence[FoundValue] = 
                 one if words else f"{one} {' '.join(noun)}"
                 for one, (_, words) in zip(listed, kinds, strict=True)
             ]
-            return Asked(f"What is the {full[0]}{rest[of.start() :]}", tuple(full))
+            return RequestedColumns(f"What is the {full[0]}{rest[of.start() :]}", tuple(full))
         if re.fullmatch(_NUMBER, listed[-1], re.I):
-            return Asked(f"How many {what}", (*listed[:-1], *items))
+            return RequestedColumns(f"How many {what}", (*listed[:-1], *items))
         of_thing = [owner for name, owner in things.items() if what.startswith(name)]
         class_ = _class_of(what, parts) or (of_thing[0] if of_thing and len(listed) > 1 else "")
         if class_ and all(not kind and _found(class_, words, parts) for kind, words in kinds):
             if number := _AND_NUMBER.fullmatch(what):
                 each = "" if EACH.search(number[2]) else f" for each {number[1]}"
-                return Asked(f"How many {number[2]}{each}", (*listed, *items))
-            return Asked(f"Which {what}", (*listed, *items))
-    return Asked(question, tuple(items))
+                return RequestedColumns(f"How many {number[2]}{each}", (*listed, *items))
+            return RequestedColumns(f"Which {what}", (*listed, *items))
+    return RequestedColumns(question, tuple(items))
 
 
 def giving(plan: Plan, items: Sequence[str], parts: SchemaParts) -> Plan:

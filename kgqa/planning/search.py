@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from kgqa.errors import PlanError
 from kgqa.lexicon.lemmas import stem
 from kgqa.paths.words import relation_phrase
-from kgqa.planning.aggregates import HOW_MANY, Candidate, WholeSearch
+from kgqa.planning.aggregates import HOW_MANY, ScoredPlan, WholeSearch
 from kgqa.planning.conditions import ConditionSearch
 from kgqa.planning.fact_words import FactWords
 from kgqa.planning.patterns import PatternSearch
@@ -42,7 +42,7 @@ from kgqa.understanding.asked import asks_best, asks_repeated, asks_times, asks_
 
 if TYPE_CHECKING:
     from kgqa.graph.schema import Property
-    from kgqa.planning.evidence import Reading
+    from kgqa.planning.evidence import QuestionReading
 
 PLANS = 12
 _WHAT = re.compile(r"\W*what(?:'s| is| was| are| were)\b(?! the name)", re.IGNORECASE)
@@ -68,12 +68,12 @@ class PlanSearch:
     4. Correct the scores by the words that a plan ignores, and keep the best plans that fit.
     """
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: QuestionReading) -> None:
         self._read = reading
 
-    def plans(self, most: int = PLANS) -> list[Candidate]:
+    def plans(self, most: int = PLANS) -> list[ScoredPlan]:
         """Return up to ``most`` plans that fit the schema, the best first."""
-        found: dict[Plan, Candidate] = {}
+        found: dict[Plan, ScoredPlan] = {}
         read = self._read
         facts = FactWords(read.question, read.bare, read.parts.index, read.today)
         conditions, wholes = ConditionSearch(self._read), WholeSearch(self._read)
@@ -91,7 +91,7 @@ class PlanSearch:
         ]
         if asks_repeated(self._read.question):
             weighed = [replace(one, plan=self._repeated(one.plan)) for one in weighed]
-        unique: dict[Plan, Candidate] = {}  # the best candidate of each plan
+        unique: dict[Plan, ScoredPlan] = {}  # the best candidate of each plan
         for one in sorted(weighed, key=lambda one: -one.score):
             if self._read.plain:
                 wide = replace(one, plan=self._widened(one.plan), nouns=self._nouns(one.plan))

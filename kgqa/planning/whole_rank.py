@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kgqa.models.plan_ranker import PlanRanker
-    from kgqa.planning.aggregates import Candidate
+    from kgqa.planning.aggregates import ScoredPlan
 
 MORE_PLANS = 24  # that are ranked, before the best of them are run
 
 
-def by_ranker(question: str, plans: Sequence[Candidate], ranker: PlanRanker) -> list[Candidate]:
+def by_ranker(question: str, plans: Sequence[ScoredPlan], ranker: PlanRanker) -> list[ScoredPlan]:
     """Return the plans sorted by the combined score of both models, stably.
 
     Raises ModelError.

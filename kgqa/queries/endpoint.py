@@ -56,7 +56,7 @@ def run_on_endpoint(
     """
     check(plan, index)
     found = _execution(plan, store, index, limits, until)
-    text = statement_of(plan, store) if isinstance(found, _Asked) else ""
+    text = statement_of(plan, store) if isinstance(found, _SingleStatement) else ""
     return replace(found.result(), sparql=text)
 
 
@@ -88,7 +88,7 @@ def _execution(
 ) -> Execution:
     """Return the execution of a plan: as one statement if possible, otherwise from solutions."""
     try:
-        return _Asked(plan, store, index, limits, until)
+        return _SingleStatement(plan, store, index, limits, until)
     except NotOneStatementError:
         return _Solved(plan, store, index, limits, until)
 
@@ -194,7 +194,7 @@ class _Solved(Execution):
         return np.unique(np.concatenate(keys))
 
 
-class _Asked(Execution):
+class _SingleStatement(Execution):
     """Execution of a plan as one SPARQL statement that returns its rows."""
 
     store: SparqlStore

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
-    from kgqa.models.graph_reasoner import Reading, Tables
+    from kgqa.models.graph_reasoner import EncodedQuestions, Tables
     from kgqa.models.sentence_encoder import SentenceEncoder, TokenStates
     from kgqa.progress import Progress
     from kgqa.training.options import ReasonerSettings, ReasonerTraining
@@ -291,7 +291,7 @@ class ReasonerRun:
         self.seen.copy_(beside["seen"])
         self.table.number(beside["relations"].numpy())
 
-    def _walk(self, rows: IntArray) -> tuple[Walked, Reading]:
+    def _walk(self, rows: IntArray) -> tuple[Walked, EncodedQuestions]:
         """Walk for a batch of questions; return where it leads, and the reasoner's encoding."""
         reading = self.model.read(*map(torch.from_numpy, padded(self.states, rows)))
         tables = self.model.tables(self.words)
@@ -323,7 +323,7 @@ class ReasonerRun:
             return error
         return error + settings.path_weight * self._path_loss(rows, reading)
 
-    def _path_loss(self, rows: IntArray, reading: Reading) -> Tensor:
+    def _path_loss(self, rows: IntArray, reading: EncodedQuestions) -> Tensor:
         """Return the loss of relation scores against the questions' relation paths, by step."""
         known = self.table.relations()
         if len(known) != len(self._pairs):

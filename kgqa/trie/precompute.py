@@ -136,11 +136,11 @@ def open_worker(
     """Open a store and a lexicon in a ``with``; yield a function from entity keys to a unit."""
     store, lexicon = resources()
     with store:
-        worker = Worker(store, lexicon)
+        worker = PrecomputeWorker(store, lexicon)
         yield lambda topics: worker.work(topics, settings)
 
 
-class Worker:
+class PrecomputeWorker:
     """Builds units one after another with one store and one lexicon, in bounded memory."""
 
     def __init__(self, store: GraphStore, lexicon: PathLexicon) -> None:

@@ -42,8 +42,8 @@ from scripts.universal.domains import DOMAINS, HELD_OUT
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from kgqa.planning.aggregates import Candidate
-    from kgqa.planning.evidence import Reading
+    from kgqa.planning.aggregates import ScoredPlan
+    from kgqa.planning.evidence import QuestionReading
     from kgqa.queries.plan import Plan
     from kgqa.queries.result import QueryResult
     from scripts.planner.chains import Chain, Field, Item
@@ -198,9 +198,9 @@ def _typed(own: Mapping[str, str]) -> list[str]:
 class _Recorder(Query):
     """The method, keeping what its search proposes."""
 
-    proposed: Sequence[Candidate] = ()
+    proposed: Sequence[ScoredPlan] = ()
 
-    def _planned(self, reading: Reading) -> list[Candidate]:
+    def _planned(self, reading: QuestionReading) -> list[ScoredPlan]:
         self.proposed = PlanSearch(reading).plans(MORE_PLANS)
         return list(self.proposed[: self.options.plans])
 

@@ -155,7 +155,7 @@ def test_rows_do_not_depend_on_whether_transformers_tokenises(
     from kgqa.paths.walk import WalkRules
     from kgqa.progress import Silent
     from kgqa.trie.lexicon import PathLexicon
-    from kgqa.trie.precompute import UnitSettings, Worker
+    from kgqa.trie.precompute import PrecomputeWorker, UnitSettings
 
     folder = locate_model(None, model_cache, Silent()).folder
     full = HFEncoder(AutoTokenizer.from_pretrained(folder))
@@ -166,7 +166,7 @@ def test_rows_do_not_depend_on_whether_transformers_tokenises(
         keys = store.topic_keys()[:200]
         settings = UnitSettings(WalkRules(), 100_000, store.info.version)
         one, other = (
-            Worker(store, PathLexicon(each, PathFormat())).work(keys, settings)
+            PrecomputeWorker(store, PathLexicon(each, PathFormat())).work(keys, settings)
             for each in (full, bare)
         )
     assert [shard.record.entities for shard in one.shards] == [200]

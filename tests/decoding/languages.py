@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from kgqa.decoding.engine import DecodingOutcome, DecodingRequest, Engine, Plan
+from kgqa.decoding.engine import DecodingOutcome, DecodingPlan, DecodingRequest, Engine
 from kgqa.decoding.search import Scored
 from kgqa.paths.walk import PathTable
 from kgqa.trie.arrays import sequences
@@ -155,7 +155,7 @@ def decoded(
 ) -> DecodingOutcome:
     """What an engine finds by one search after the usual prompt."""
     request = DecodingRequest(prompt=PROMPT, constraint=constraint, search=search, rule=rule)
-    return Engine(model, Plan(**plan)).decode(request)
+    return Engine(model, DecodingPlan(**plan)).decode(request)
 
 
 @cache

@@ -16,7 +16,7 @@ from kgqa.decoding.capabilities import (
     measured_plan,
     probe,
 )
-from kgqa.decoding.engine import Plan
+from kgqa.decoding.engine import DecodingPlan
 from kgqa.errors import UsageError
 from tests.decoding.languages import tiny_model
 from tests.decoding.test_forward import FAMILIES
@@ -139,4 +139,4 @@ def test_a_plan_holds_what_was_probed_and_measured() -> None:
 
 def test_a_budget_below_one_is_refused() -> None:
     with pytest.raises(UsageError, match="at least 1"):
-        Plan(budget=0)
+        DecodingPlan(budget=0)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgqa.deadline import check_deadline
-from kgqa.decoding.engine import DecodingOutcome, DecodingRequest, Engine, Plan
+from kgqa.decoding.engine import DecodingOutcome, DecodingPlan, DecodingRequest, Engine
 from kgqa.decoding.search import ExactOptions, run
 from kgqa.decoding.searches import ExactSearch, beam
 from kgqa.errors import ModelError, StoreUnavailableError, TimeLimitError, UsageError
@@ -86,7 +86,7 @@ def test_together_each_finds_what_it_finds_alone(
     family: str, seed: int, count: int, together: int, budget: int
 ) -> None:
     model, asked = tiny_model(family), questions(count, seed=seed)
-    engine = Engine(model, Plan(budget=budget), together=together)
+    engine = Engine(model, DecodingPlan(budget=budget), together=together)
     found = dict(engine.run(request(*one) for one in asked))
     assert sorted(found) == list(range(count))
     for number, one in enumerate(asked):
@@ -108,7 +108,7 @@ def test_forced_tokens_that_are_not_run_change_nothing(
     model, asked = tiny_model(family), questions(5, seed=seed)
 
     def outcomes(way: Literal["tree", "plain"]) -> list[DecodingOutcome]:
-        engine = Engine(model, Plan(way=way, budget=budget), together=together)
+        engine = Engine(model, DecodingPlan(way=way, budget=budget), together=together)
         requests = (
             DecodingRequest(
                 prompt=prompt,
@@ -134,7 +134,7 @@ def test_one_path_needs_the_model_for_its_coverage_only() -> None:
     language = constraint_of([[5, *range(10, 30), EOS]])
 
     def passes(**more: Any) -> int:
-        engine = Engine(tiny_model("llama"), Plan(budget=1))
+        engine = Engine(tiny_model("llama"), DecodingPlan(budget=1))
         assert engine.decode(request(PROMPT, language, 2, **more)).found().hypotheses
         return engine.forward_passes
 
@@ -147,7 +147,7 @@ def test_together_they_need_fewer_forwards() -> None:
     model, asked = tiny_model("llama"), questions(8)
     forward_passes = []
     for together in (1, 8):
-        engine = Engine(model, Plan(budget=8), together=together)
+        engine = Engine(model, DecodingPlan(budget=8), together=together)
         outcomes = [outcome for _, outcome in engine.run(request(*one) for one in asked)]
         forward_passes.append(engine.forward_passes)
         assert all(outcome.seconds > 0 for outcome in outcomes)
@@ -171,7 +171,7 @@ def test_a_question_takes_the_place_of_one_that_has_ended() -> None:
 @pytest.mark.parametrize("make", [state_space, lambda: sliding(6)])
 def test_a_model_without_trees_gives_the_same_lists(make) -> None:
     model, asked = make(), questions(3)
-    engine = Engine(model, Plan(way="plain"), together=2)
+    engine = Engine(model, DecodingPlan(way="plain"), together=2)
     found = dict(engine.run(request(*one) for one in asked))
     for number, one in enumerate(asked):
         assert same(found[number].found(), alone(model, *one))
@@ -180,7 +180,7 @@ def test_a_model_without_trees_gives_the_same_lists(make) -> None:
 def test_beyond_its_window_a_model_is_run_plainly() -> None:
     """Trees up to the limit, whole prefixes beyond it, and the list of the plain model."""
     model, asked = sliding(10), questions(4)
-    engine = Engine(model, Plan(limit=10), together=2)
+    engine = Engine(model, DecodingPlan(limit=10), together=2)
     found = dict(engine.run(request(*one) for one in asked))
     for number, one in enumerate(asked):
         assert same(found[number].found(), alone(model, *one))
@@ -189,7 +189,9 @@ def test_beyond_its_window_a_model_is_run_plainly() -> None:
 @pytest.mark.parametrize(("way", "room"), [("tree", 30), ("tree", 9), ("plain", 30)])
 def test_out_of_memory_halves_once_says_so_and_goes_on(way, room: int) -> None:
     model, asked, progress = tiny_model("llama"), questions(3), Silent()
-    engine = Engine(model, Plan(way=way, budget=2 * room - 8), together=1, progress=progress)
+    engine = Engine(
+        model, DecodingPlan(way=way, budget=2 * room - 8), together=1, progress=progress
+    )
     with OutOfMemoryAbove(model, room) as memory:
         found = dict(engine.run(request(*one) for one in asked))
     assert max(memory.widths) > room  # it did run out
@@ -203,7 +205,7 @@ def test_a_prompt_too_wide_for_memory_is_run_in_pieces() -> None:
     model, constraint = tiny_model("llama"), constraint_of(random_language(3, 9))
     prompt = [2 + at % 50 for at in range(50)]
     with OutOfMemoryAbove(model, 40):
-        outcome = Engine(model, Plan(budget=4), progress=Silent()).decode(
+        outcome = Engine(model, DecodingPlan(budget=4), progress=Silent()).decode(
             request(prompt, constraint, 4)
         )
     assert same(outcome.found(), alone(model, prompt, constraint, 4))
@@ -216,7 +218,7 @@ def test_names_of_thousands_of_tokens_pass_in_pieces(coverage: bool) -> None:
     model, constraint = tiny_model("llama"), constraint_of(rows)
 
     def decoded(**more: Any) -> DecodingOutcome:
-        engine = Engine(model, Plan(budget=64), clock=lambda: float(next(ticks)))
+        engine = Engine(model, DecodingPlan(budget=64), clock=lambda: float(next(ticks)))
         return engine.decode(
             request(PROMPT, constraint, 3, rule="allowed", coverage=coverage, **more)
         )
@@ -246,7 +248,7 @@ def test_memory_that_still_does_not_suffice_is_an_error_with_a_hint() -> None:
 def test_a_time_limit_ends_one_question_and_no_other() -> None:
     model, asked = tiny_model("llama"), questions(3)
     ticks = itertools.count()
-    engine = Engine(model, Plan(budget=1), together=3, clock=lambda: float(next(ticks)))
+    engine = Engine(model, DecodingPlan(budget=1), together=3, clock=lambda: float(next(ticks)))
     requests = [
         request(*one, time_limit=4.0 if number == 1 else None) for number, one in enumerate(asked)
     ]
@@ -275,7 +277,7 @@ def test_a_time_limit_ends_work_inside_a_constraint() -> None:
 
     model, (asked, other) = tiny_model("llama"), questions(2)
     ticks = itertools.count()
-    engine = Engine(model, Plan(budget=4), together=2, clock=lambda: float(next(ticks)))
+    engine = Engine(model, DecodingPlan(budget=4), together=2, clock=lambda: float(next(ticks)))
     stuck = request(asked[0], Endless(asked[1]), asked[2], time_limit=500.0)
     found = dict(engine.run([stuck, request(*other)]))
     with pytest.raises(TimeLimitError, match="500 s"):
@@ -285,7 +287,7 @@ def test_a_time_limit_ends_work_inside_a_constraint() -> None:
 
 def test_ctrl_c_leaves_an_engine_that_can_be_used_again() -> None:
     model, asked = tiny_model("llama"), questions(3)
-    engine = Engine(model, Plan(budget=4), together=3)
+    engine = Engine(model, DecodingPlan(budget=4), together=3)
     requests = [request(*one) for one in asked]
 
     def interrupt(*_: object) -> None:
@@ -349,7 +351,7 @@ def test_exact_search_goes_beyond_a_window_and_back(seed: int) -> None:
     model, constraint, prompt = sliding(12), constraint_of(random_language(seed, 80)), [3, 4, 5]
     exact = ExactSearch(ExactOptions(), width=10)
     one = DecodingRequest(prompt=prompt, constraint=constraint, search=exact.start(constraint, 30))
-    found = Engine(model, Plan(limit=12, budget=1)).decode(one).found()
+    found = Engine(model, DecodingPlan(limit=12, budget=1)).decode(one).found()
     plain = ModelScorer(model, constraint, prompt)
     assert same(found, run(exact.start(constraint, 30), plain))
 
@@ -359,7 +361,7 @@ def test_each_of_several_has_tokens_of_its_own() -> None:
     language = constraint_of(random_language(3, 30))
 
     def passes(together: int) -> int:
-        engine = Engine(tiny_model("llama"), Plan(budget=16), together=together)
+        engine = Engine(tiny_model("llama"), DecodingPlan(budget=16), together=together)
         requests = [
             DecodingRequest(prompt=PROMPT, constraint=language, search=beam(language, 4))
             for _ in range(together)

@@ -16,7 +16,7 @@ from kgqa.answers.answer import SearchUse
 from kgqa.errors import LinkingError, UsageError, WorkerError
 from kgqa.evaluation import Evaluation, compare_runs, evaluate
 from kgqa.evaluation.record import read_run
-from kgqa.evaluation.run import Asking, WorkerRecords, Workers
+from kgqa.evaluation.run import Asking, EvaluationWorkers, WorkerRecords
 from kgqa.graph.sqlite import SqliteStore
 from kgqa.parallel import LocalExecutor
 from kgqa.progress import Silent
@@ -139,7 +139,7 @@ def test_workers_give_the_records_of_one_process_and_name_a_question_that_ends_t
     alone = run(small, questions)
 
     def shared(deadly: str, asked: list[Question], out: str) -> Evaluation:
-        workers = Workers(LocalExecutor(2), partial(asking, graph, deadly))
+        workers = EvaluationWorkers(LocalExecutor(2), partial(asking, graph, deadly))
         return run(small, asked, out=tmp_path / out, workers=workers)
 
     def plain(found: Evaluation) -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ import pytest
 import kgqa
 from kgqa.answers.notebook import answer_html
 from kgqa.cli.terminal import show_answer, show_details
-from kgqa.decoding.engine import Engine, Plan
+from kgqa.decoding.engine import DecodingPlan, Engine
 from kgqa.display import read_name
 from kgqa.errors import EntityNotFoundError, KgqaError
 from kgqa.methods.base import LinkedQuestion
@@ -165,7 +165,7 @@ def assert_graph(
         names = draw.sample(graph.names, 6)
         for path in kg.paths(names[0], hops=2, limit=20).paths:
             assert_path("".join(map(str, kgqa_text(path))), graph)
-        engine = Engine(llm.model, Plan(budget=64), together=8)
+        engine = Engine(llm.model, DecodingPlan(budget=64), together=8)
         short = [name for name in names if len(name) < 500]
         walking = kg_cot(reasoners(kg.store), k=4, paths_each=2)
         decoders = [gcr(llm, engine=engine, k=3, search=one) for one in ("beam", "sample")]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kgqa.linking.followup import Reading, Turn, readings
+from kgqa.linking.followup import StandaloneQuestion, Turn, readings
 
 if TYPE_CHECKING:
     from kgqa.graph.sqlite import SqliteStore
@@ -16,7 +16,7 @@ CAPITAL = Turn("What is the capital of Germany?", ("m.germany",), ("m.berlin_wal
 FILMS = Turn("Which films has Will Smith made?", ("m.smith",), ("m.galaxy_film", "m.it"))
 
 
-def read(store: SqliteStore, question: str, *turns: Turn) -> Reading:
+def read(store: SqliteStore, question: str, *turns: Turn) -> StandaloneQuestion:
     return readings(store, question, turns)[0]
 
 
@@ -51,11 +51,11 @@ def test_what_is_left_out_is_filled_in(
     ],
 )
 def test_a_question_that_stands_alone_is_left_as_it_is(store: SqliteStore, question: str) -> None:
-    assert readings(store, question, [WIFE]) == [Reading(question)]
+    assert readings(store, question, [WIFE]) == [StandaloneQuestion(question)]
 
 
 def test_without_turns_nothing_is_filled_in(store: SqliteStore) -> None:
-    assert readings(store, "Where was she born?", []) == [Reading("Where was she born?")]
+    assert readings(store, "Where was she born?", []) == [StandaloneQuestion("Where was she born?")]
 
 
 def test_another_year(store: SqliteStore) -> None:
@@ -87,5 +87,5 @@ def test_ids_that_the_graph_does_not_have_are_no_answers(store: SqliteStore) -> 
     forged = Turn("Who is it?", ("m.nobody",), ("m.nothing", "m.michelle"))
     assert read(store, "Where was she born?", forged).entities == ("m.michelle",)
     assert readings(store, "Where was she born?", [Turn("Who?", ("x",), ("y",))]) == [
-        Reading("Where was she born?")
+        StandaloneQuestion("Where was she born?")
     ]

@@ -9,10 +9,12 @@ from kgqa.linking.neighbourhood_features import look_around, stems_of, stems_out
 
 if TYPE_CHECKING:
     from kgqa.graph.sqlite import SqliteStore
-    from kgqa.linking.neighbourhood_features import Around
+    from kgqa.linking.neighbourhood_features import NeighbourhoodFeatures
 
 
-def around(store: SqliteStore, question: str, *, degree: int | None = None) -> Around:
+def around(
+    store: SqliteStore, question: str, *, degree: int | None = None
+) -> NeighbourhoodFeatures:
     asked = QuestionWords(question)
     hits = find_hits(store, asked, asked.mentions())
     keys = sorted({key for key, _ in hits})

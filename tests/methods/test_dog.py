@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kgqa.decoding.engine import Plan
+from kgqa.decoding.engine import DecodingPlan
 from kgqa.errors import (
     EmptyLanguageError,
     ModelError,
@@ -52,7 +52,7 @@ def llm(kg_llm: KgLLM) -> KgLLM:
 def dog(llm: KgLLM, chosen: GraphFilter, **options: Any) -> Dog:
     given = {"beams": 2, "steps": 3, "chain_tokens": 120, "cap": 60, **options}
     method = Dog(options_of(Dog.Options, **given), Given(llm, encoder=chosen.encoder))
-    method.filter, method.plan = chosen, Plan(budget=32)
+    method.filter, method.plan = chosen, DecodingPlan(budget=32)
     return method
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from kgqa.decoding.engine import Plan
+from kgqa.decoding.engine import DecodingPlan
 from kgqa.errors import TimeLimitError
 from kgqa.graph.model import Kind, keys_array
 from kgqa.methods.dog.chains import (
@@ -66,7 +66,7 @@ def write(
     prompt = prompt or [100 + topics[0] % 1000, 200, 300]
     writer = ChainWriter(
         llm,
-        Plan(way, budget=32),
+        DecodingPlan(way, budget=32),
         store,
         TripletLanguage(store, source, lexicon),
         start,
@@ -322,7 +322,7 @@ def test_a_note_says_that_there_are_more_readings(tmp_path: Path, models) -> Non
             start = first_reading(store, store.keys_of(["a"]).tolist())
             writer = ChainWriter(
                 models[0],
-                Plan(budget=32),
+                DecodingPlan(budget=32),
                 store,
                 TripletLanguage(store, StoreTriplets(store), lexicon),
                 start,

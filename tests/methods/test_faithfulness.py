@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kgqa.answers.answer import Answer, TopicEntity
-from kgqa.decoding.engine import Engine, Plan
+from kgqa.decoding.engine import DecodingPlan, Engine
 from kgqa.display import LONGEST, path_text
 from kgqa.graph.model import keys_array
 from kgqa.methods.base import LinkedQuestion
@@ -63,7 +63,7 @@ def dump_facts() -> set[tuple[str, str, str]]:
 
 def decoding(llm: KgLLM, k: int, **options: Any) -> Gcr:
     """Graph-constrained reasoning, several questions decoded together."""
-    engine = Engine(llm.model, Plan(budget=64), together=8)
+    engine = Engine(llm.model, DecodingPlan(budget=64), together=8)
     walks = {"hops": 2, "mediators": "collapse"}
     return gcr(llm, engine=engine, k=k, **walks, **options)
 

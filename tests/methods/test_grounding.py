@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from kgqa.answers.ranking import calibrated
-from kgqa.decoding.engine import DecodingRequest, Engine, Plan
+from kgqa.decoding.engine import DecodingPlan, DecodingRequest, Engine
 from kgqa.decoding.searches import beam
 from kgqa.methods.grounding import ground_all
 from kgqa.paths.format import PathFormat
@@ -54,7 +54,7 @@ def decoded(store, llm: KgLLM, way: str, rule: str):
             rule=rule,
             coverage=coverage,
         )
-        found.append(Engine(llm.model, Plan(way=way)).decode(request))
+        found.append(Engine(llm.model, DecodingPlan(way=way)).decode(request))
     return lexicon, constraint, prompt, *found
 
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 from transformers import AutoTokenizer
 
-from kgqa.decoding.engine import Plan
+from kgqa.decoding.engine import DecodingPlan
 from kgqa.methods.grounding import write_hypotheses
 from kgqa.models.adapter import preset
 from kgqa.models.kg_llm import KgLLM, make_special
@@ -170,7 +170,7 @@ def test_it_is_greedy_decoding_up_to_the_end_of_the_line(taught: Taught, way) ->
     llm = taught.llm
     prompt = llm.prompt_ids(QUESTION, [taught.paths[0].head.name])
     paths = [list(_tokens(llm, path)) for path in taught.paths]
-    found = write_hypotheses(llm, Plan(way=way), prompt, paths)
+    found = write_hypotheses(llm, DecodingPlan(way=way), prompt, paths)
     assert list(found.texts) == taught.said
     for path, text in zip(paths, found.texts, strict=True):
         ids = torch.tensor([[*prompt, *path, *lead_to_answer(CARD, llm.tokenizer)]])
@@ -188,7 +188,7 @@ def test_an_answer_has_a_bound_and_no_special_token(bare_llm: KgLLM) -> None:
     paths = [[bare_llm.encoder.marker_id("</PATH>")]] * 3
     for seed in range(3):
         llm = random_model(bare_llm, seed)
-        found = write_hypotheses(llm, Plan(), prompt, paths, most_tokens=5)
+        found = write_hypotheses(llm, DecodingPlan(), prompt, paths, most_tokens=5)
         assert found.tokens <= 15
         assert len(found.texts) == 3
         assert not any(special in text for special in specials for text in found.texts)

@@ -14,7 +14,7 @@ from kgqa.graph.model import Kind, keys_array
 from kgqa.methods.kg_cot.hops import HopTable
 from kgqa.methods.kg_cot.paths import PathSearch
 from kgqa.methods.kg_cot.walk import walk_rows
-from kgqa.models.graph_reasoner import NumpyMath, Reading
+from kgqa.models.graph_reasoner import EncodedQuestions, NumpyMath
 from tests.methods.reasoners import random_tables
 from tests.trie.language import brute_force, graphs, rules_of, store_of
 
@@ -41,19 +41,19 @@ def walked(
     topics: IntArray,
     rows: int,
     seed: int,
-) -> tuple[Walked, Reading]:
+) -> tuple[Walked, EncodedQuestions]:
     """Walk from all ``topics`` for each of ``rows`` random questions, taking every edge."""
     torch.manual_seed(seed)
     log_beta = torch.log_softmax(torch.randn(rows, rules.hops), dim=1)
     hidden = torch.randn(rows, rules.hops, HIDDEN)
-    reading = Reading(hidden.numpy(), log_beta.exp().numpy(), log_beta.numpy())
+    reading = EncodedQuestions(hidden.numpy(), log_beta.exp().numpy(), log_beta.numpy())
     table = HopTable(store, rules)
     question = np.repeat(np.arange(rows), len(topics))
     found = walk_rows(table, lambda _: steps, reading, np.tile(topics, rows), question, floor=0.0)
     return found, reading
 
 
-def score_of(steps: Tables, reading: Reading, row: int, depth: int, hop: tuple) -> float:
+def score_of(steps: Tables, reading: EncodedQuestions, row: int, depth: int, hop: tuple) -> float:
     first, second = np.array([hop[0]]), np.array([hop[2]])
     hidden = reading.hidden[row : row + 1, depth]
     return float(NumpyMath().relation_scores(hidden, steps, first, second)[0, 0])

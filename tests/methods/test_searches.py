@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from kgqa.answers.answer import TopicEntity
-from kgqa.decoding.engine import Engine, Plan
+from kgqa.decoding.engine import DecodingPlan, Engine
 from kgqa.errors import TimeLimitError
 from kgqa.graph.model import keys_array
 from kgqa.methods.base import LinkedQuestion
@@ -49,7 +49,7 @@ def ask(
     **more: Any,
 ) -> Answer:
     # a plan of the test's own: what a device measures decides where a limit on forward passes falls
-    engine = Engine(llm.model, Plan(budget=more.pop("budget", 512)))
+    engine = Engine(llm.model, DecodingPlan(budget=more.pop("budget", 512)))
     method = gcr(llm, store=store, engine=engine, k=k, **search, **more)
     return answered(store, method, LinkedQuestion(QUESTION, tuple(topics)))
 
@@ -245,7 +245,7 @@ def test_several_questions_together_are_answered_as_each_alone(
     sample, random_llm, search: dict[str, Any]
 ) -> None:
     topics = small_topics(sample, 5)
-    engine = Engine(random_llm.model, Plan(budget=32), together=4)
+    engine = Engine(random_llm.model, DecodingPlan(budget=32), together=4)
     method = gcr(random_llm, engine=engine, **search)
     asked = [LinkedQuestion(QUESTION, (one,)) for one in topics]
     answers = dict(method.answers(sample, asked))

@@ -11,7 +11,7 @@ import pytest
 import kgqa
 from kgqa.errors import ModelError, ModelNotFoundError
 from kgqa.models.plan_ranker import PLAN_RANKERS, PlanRankerCard, load_plan_ranker
-from kgqa.planning.aggregates import Candidate
+from kgqa.planning.aggregates import ScoredPlan
 from kgqa.planning.whole_rank import by_ranker
 from kgqa.queries.text import parse_plan
 
@@ -51,7 +51,7 @@ def test_odds(tmp_path: Path) -> None:
 
 
 def test_order_of_plans(tmp_path: Path) -> None:
-    candidates = [Candidate(parse_plan(plan), 3.0 - at) for at, plan in enumerate(PLANS)]
+    candidates = [ScoredPlan(parse_plan(plan), 3.0 - at) for at, plan in enumerate(PLANS)]
     orders = []
     for new in (0.0, 1000.0):
         ranker = load_plan_ranker(str(written(tmp_path / str(new), old=1.0, new=new)))

@@ -18,7 +18,7 @@ from kgqa.progress import Silent
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kgqa.decoding.engine import Plan
+    from kgqa.decoding.engine import DecodingPlan
 
 
 def load(folder: Path, cache: Path, **more) -> KgLLM:
@@ -38,7 +38,7 @@ def forward_passes(model) -> tuple[list[int], object]:
     return seen, hook
 
 
-def in_json(plan: Plan) -> dict[str, Any]:
+def in_json(plan: DecodingPlan) -> dict[str, Any]:
     done: dict[str, Any] = json.loads(json.dumps(asdict(plan)))
     return done
 

@@ -6,7 +6,7 @@ import pytest
 
 from kgqa.graph.schema import EntityType, GraphSchema, Property, RelationPattern
 from kgqa.models.plan_scorer import load_plan_scorer
-from kgqa.planning.evidence import Reading
+from kgqa.planning.evidence import QuestionReading
 from kgqa.planning.question_words import Mentions, measured
 from kgqa.planning.schema_parts import SchemaParts
 from kgqa.planning.search import PlanSearch
@@ -44,7 +44,7 @@ def test_a_property_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
     texts, refs = parts.read(question, [])
     scores = load_plan_scorer().read(question, texts)
     measured.cache_clear()
-    reading = Reading(question, parts, refs, scores, stated(question), [])
+    reading = QuestionReading(question, parts, refs, scores, stated(question), [])
     assert PlanSearch(reading).plans()
     asked = measured.cache_info()
     known = len(parts.properties) + len(parts.classes) + len(parts.hops)

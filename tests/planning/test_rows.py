@@ -6,7 +6,7 @@ import pytest
 
 from kgqa.graph.schema import EntityType, GraphSchema, Property, RelationPattern
 from kgqa.models.plan_scorer import load_plan_scorer
-from kgqa.planning.evidence import Reading
+from kgqa.planning.evidence import QuestionReading
 from kgqa.planning.schema_parts import SchemaParts
 from kgqa.understanding.literals import stated
 
@@ -24,12 +24,12 @@ UNTYPED = GraphSchema(
 )
 
 
-def read(schema: GraphSchema, question: str) -> tuple[Reading, dict[str, list[float]]]:
+def read(schema: GraphSchema, question: str) -> tuple[QuestionReading, dict[str, list[float]]]:
     """Return a reading, and the odds of classes as the scorer gives them."""
     parts = SchemaParts(schema)
     texts, refs = parts.read(question, [])
     scores = load_plan_scorer().read(question, texts)
-    reading = Reading(question, parts, refs, scores, stated(question), [])
+    reading = QuestionReading(question, parts, refs, scores, stated(question), [])
     odds = {ref: list(map(float, row)) for ref, row in zip(refs, scores.parts, strict=True)
             if isinstance(ref, str)}  # fmt: skip
     return reading, odds

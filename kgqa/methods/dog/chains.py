@@ -33,7 +33,7 @@ from kgqa.trie.lexicon import names_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from kgqa.decoding.engine import Plan
+    from kgqa.decoding.engine import DecodingPlan
     from kgqa.decoding.span_markers import Span
     from kgqa.decoding.spans import Chain
     from kgqa.graph.model import IntArray
@@ -111,7 +111,7 @@ class ChainWriter:
     def __init__(
         self,
         kg_llm: KgLLM,
-        plan: Plan,
+        plan: DecodingPlan,
         store: GraphStore,
         language: TripletLanguage,
         start: ChainReading,

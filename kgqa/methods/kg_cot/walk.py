@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from kgqa.graph.model import IntArray
     from kgqa.methods.kg_cot.hops import HopTable
-    from kgqa.models.graph_reasoner import Reading, Tables, WalkMath
+    from kgqa.models.graph_reasoner import EncodedQuestions, Tables, WalkMath
 
 _NUMPY = NumpyMath()
 FLOOR = 1e-3  # what an edge carries at least, of 1 that starts at a topic entity
@@ -69,7 +69,7 @@ class Walked(NamedTuple):
 def walk_rows(
     table: HopTable,
     tables: Callable[[IntArray], Tables],
-    reading: Reading,
+    reading: EncodedQuestions,
     topics: IntArray,
     question: IntArray,
     floor: float = FLOOR,
