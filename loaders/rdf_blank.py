@@ -142,7 +142,7 @@ class _Expressions:
             yield from self._restriction(subject, part, graph)
 
     def _restriction(self, subject: str, part: dict[str, str], graph: str | None) -> Iterator[_Row]:
-        """Yield the edges that an OWL restriction means."""
+        """Yield the edges that an OWL restriction means; count it if it means none."""
         filler = next((part[name] for name in _FILLERS if name in part), None)
         relation = part.get(_ON)
         fillers = [] if filler is None else self._named_classes(filler)

@@ -390,7 +390,7 @@ def _all_castable(texts: pa.Array, target: pa.DataType) -> bool:
 
 
 def _is_iso_date(texts: pa.Array) -> bool:
-    """Return whether all texts are ISO 8601 dates or date-times."""
+    """Return whether all texts are ISO 8601 days or times, all with a UTC offset or all without."""
     for target in (_MILLIS, pa.timestamp("us", "UTC")):
         try:
             pc.cast(texts, target)
@@ -463,7 +463,7 @@ def _json_datetimes(texts: pa.Array) -> pa.Array:
 
 
 def _json_durations(texts: pa.Array) -> pa.Array:
-    """Convert durations to ISO 8601 in JSON: ``1h 30m`` is ``PT1H30M``."""
+    """Convert durations to ISO 8601 in JSON, null for others: ``1h 30m`` is ``PT1H30M``."""
     spoken = pc.match_substring_regex(texts, _HOURS)
     parts = texts
     for unit in ("[dD]", "[hH]", "[mM]", "[sS]"):

@@ -48,7 +48,7 @@ AGAINST: Mapping[Direction, Direction] = {"out": "in", "in": "out", "both": "bot
 def paths_along(
     store: GraphStore, path: GroundedPath, rules: WalkRules, most: int, most_paths: int = MOST_PATHS
 ) -> PathTable | None:
-    """Return one path to each tail of the relation path of ``path``, by key of tails.
+    """Return one path to each tail that the relations of ``path`` lead to, ordered by tail key.
 
     ``rules``: those that the path was walked by. Of several paths to a tail the first by ids is
     taken. None if there are more than ``most`` tails, or more than ``most_paths`` paths on the way:

@@ -60,7 +60,7 @@ def is_storable(text: str) -> bool:
 
 
 def name_form(name: str) -> str:
-    """Return the form under which a store finds a name: normalised, or as is if it has no word.
+    """Return the form under which a store finds a name: normalised, or case-folded if wordless.
 
     Names of symbols alone (``->``, ``--``) are found by exactly these; blanks alone give "".
 

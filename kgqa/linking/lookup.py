@@ -121,7 +121,7 @@ def _partial(
     exact: list[tuple[int, Hit]],
     schema_words: Container[str],
 ) -> list[tuple[int, Hit]]:
-    """Return hits of names that contain words which no exact match explains."""
+    """Return (entity key, hit) of names, also misspelt, for words without an exact match."""
     explained = _explained(store, exact)
     asked = [
         run

@@ -182,7 +182,7 @@ def _pairs(question: str, hits: Sequence[tuple[int, Hit]]) -> list[tuple[int, in
 def _stems(
     store: GraphStore, keys: IntArray, rows: IntArray, steps: IntArray
 ) -> dict[int, frozenset[str]]:
-    """Return the stems of the relation names at each of ``keys``."""
+    """Return the stems of relation names by key; ``rows`` index ``keys``."""
     names = store.relations().names
     pairs = np.unique(np.stack([rows, steps // 2]), axis=1)
     by_key: dict[int, set[str]] = {key: set() for key in keys.tolist()}

@@ -202,7 +202,7 @@ def in_graphs(held: list[str | None]) -> str | None:
 
 
 def preference(text: str | None) -> tuple[float, str]:
-    """Return the sort key of equal edges' properties; the lowest are kept."""
+    """Return the sort key of equal edges' properties: the highest weight first, None last."""
     if text is None:
         return float("inf"), ""
     weight = json.loads(text).get("weight")

@@ -513,7 +513,7 @@ class Query(Method[QueryOptions]):
     def _lacking(
         self, bare: str, best: ScoredPlan, found: Sequence[FoundValue], parts: SchemaParts
     ) -> str:
-        """Return a named entity's requested property if the plan outputs something else, else "".
+        """Return the noun asked of a named entity if the plan gives something else, else "".
 
         "What is Bo's salary?" is never answered with Bo, nor with Bo's most similar property.
         ``bare``: the question without stored values.

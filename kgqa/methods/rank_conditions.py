@@ -85,7 +85,7 @@ def narrowed_by_question(
         if condition.operator or condition.words.casefold().split()[0] not in likeliest
     ]
     ends = _ends(words) if _NOW.search(asked) and not _THEN.search(asked) else ()
-    denied = _denied(asked, named)
+    denied = _denied(words.store, asked, named)
     for denial, about in denied.items():
         others = [word for word in denial.split() if word != TOPIC]
         if isinstance(about, str) and all(says([word], " ".join(likeliest)) for word in others):
@@ -127,16 +127,19 @@ def narrowed_by_question(
     return weighed, replace(narrowed, scores=scores, conditions={})
 
 
-def _denied(asked: str, named: Sequence[Candidate]) -> dict[str, Candidate | str]:
-    """Return the words of each negation, with the entity of ``named`` in them, else the words.
+def _denied(
+    store: GraphStore, asked: str, named: Sequence[Candidate]
+) -> dict[str, Candidate | str]:
+    """Return the words of each negation, with the entity that they name, else the words again.
 
     "No longer" is said of facts that ended, and "No. 5" of a number.
     """
     denied: dict[str, Candidate | str] = {}
     ended = any(said in asked.lower() for said in ("no longer", "anymore", "any more"))
     for words in () if ended else understood(asked).negations:
-        those = [one for one in named if {*normalise(one.mention).split()} <= {*words.split()}]
         if re.search(r"[^\W\d]{2}", words) or words == TOPIC:
+            those = [one for one in named if {*normalise(one.mention).split()} <= {*words.split()}]
+            those += [one for one in _linked(store, f'"{words}"') if one.match == "name"]
             denied[words] = those[0] if those else words
     return denied
 

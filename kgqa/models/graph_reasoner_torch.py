@@ -82,7 +82,7 @@ class TrainableReasoner(nn.Module):
         return EncodedQuestions(torch.stack(hidden, dim=1), log_beta.exp(), log_beta)
 
     def tables(self, words: Tensor) -> Tables:
-        """Return the vectors of all steps, from relations' unit vectors ``words``.
+        """Return a vector and a bias for each directed relation at each place of a two-edge hop.
 
         ``words`` has the shape ``[relations, width]``.
         """
@@ -188,7 +188,7 @@ class TorchMath:
         return torch.ones(size)
 
     def numbers(self, values: Tensor) -> NDArray[np.float32]:
-        """Return values as an array of numpy, without their gradients."""
+        """Return a CPU tensor as an array that shares its memory, without gradients."""
         return values.detach().numpy()
 
     def relation_scores(

@@ -210,7 +210,7 @@ class PathRanker:
         return self._with_head(known.array[[known.rows[text] for text in texts]])
 
     def _with_head(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Apply the head to vectors and normalise them."""
+        """Add the head's low-rank change and normalise; without a head return the vectors."""
         if self.head is None:
             return vectors
         down, up = self.head

@@ -140,7 +140,7 @@ class PlanScorer:
         self._heads = heads
 
     def read(self, question: str, parts: Sequence[Part]) -> PlanScores:
-        """Score each of ``parts``, and the kind of query, for ``question``."""
+        """Score each part in its roles, and the query's aggregate, order, limit and hops."""
         roles: list[Array] = []
         wholes: list[dict[str, Array]] = []
         groups = max(1, -(-len(parts) // AT_ONCE))

@@ -597,8 +597,9 @@ class WholeSearch:
         for value in self._read.values:
             first, last = mentions.at(value.start), mentions.at(value.end - 1)
             if last < no - 1:
-                before = {*mentions.words[max(0, first - 1) : first]} & words("prepositions")
-                is_subject = not before and denies_verb(self._read.question, value.end)
+                before = [word for word in mentions.words[:first] if word not in ("the", "a", "an")]
+                is_of = before[-1:] and before[-1] in words("prepositions")
+                is_subject = not is_of and denies_verb(self._read.question, value.end)
                 (subjects if is_subject else others).update(*value.fields.values())
         return subjects, others
 

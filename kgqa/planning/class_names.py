@@ -47,7 +47,7 @@ class ClassWords:
     encoder: SentenceEncoder | None = None
 
     def near(self, question: str) -> dict[str, float]:
-        """Return each class's similarity to a question minus that of the nearest: 0 or negative."""
+        """Return each class's similarity to a question, less the highest; {} without an encoder."""
         if self.encoder is None or self.vectors is None:
             return {}
         rest = " ".join(_ASKING.sub("", question).split()[:2])

@@ -383,7 +383,7 @@ class QuestionReading:
 
     @cached_property
     def class_mentions(self) -> dict[str, set[int]]:
-        """The word positions of each class whose whole name is mentioned; {} for plain triples."""
+        """The word positions of each class named whole; {} for plain triples or many classes."""
         if self.plain or self.parts.is_large:
             return {}
         taken = {

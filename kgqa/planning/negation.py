@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kgqa.queries.plan import Comparison, Hop
 
 _NEGATOR = (
-    r"(?:\bnot\b|n't\b|\bnever\b|\bwithout\b|\bexcept\b|\bexcluding\b|\boutside\b"
+    r"(?:\bnot\b|\bno\b(?!\.)|n't\b|\bnever\b|\bwithout\b|\bexcept\b|\bexcluding\b|\boutside\b"
     r"|\bother than\b|\bapart from\b|\bnon\b)"
 )
 _NEAR = 3  # most words between a negation and its value

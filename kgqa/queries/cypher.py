@@ -179,7 +179,7 @@ class _Statement:
         return lines
 
     def _averages(self) -> list[str]:
-        """Return the clause that computes averages over whole classes for comparisons."""
+        """Return the lines that compute, for comparisons, averages over whole classes."""
         found = [
             comparison.right
             for comparison in self.plan.where

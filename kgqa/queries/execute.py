@@ -180,7 +180,7 @@ class Execution:
         self._solve()
 
     def start(self) -> IntArray | None:
-        """Return the node keys from the plan that this one continues, None without one."""
+        """Run the plan that this one continues and return its nodes' keys; None if it has none."""
         first = self.plan.first
         if first is None:
             return None

@@ -490,7 +490,7 @@ def _split(
 
 
 def _read(texts: dict[int, str]) -> tuple[ValueType, dict[int, Value]] | None:
-    """Parse texts as values of one common type; return type and values, None without one.
+    """Parse texts as booleans, dates or numbers, without those that are none; None if all are.
 
     Amounts of one unit become numbers of it, of several units numbers of the base unit.
     """

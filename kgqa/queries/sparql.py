@@ -406,7 +406,7 @@ class _Query:
         return f"{text} ." if text.endswith(value) else text
 
     def expression(self, block: _Block, item: Any, *, sure: bool = False) -> str:
-        """Return an item as an expression, its properties bound in ``block``."""
+        """Return an item as an expression; ``sure``: rows without its property are dropped."""
         match item:
             case NodeRef(node):
                 return self.nodes[node]
@@ -922,7 +922,7 @@ class _Select:
 
 
 def _names(one: Comparison) -> bool:
-    """Return whether a comparison states the name or id of a node."""
+    """Return whether a comparison is with the name or id of a node."""
     return isinstance(one.left, NodeRef) and one.operator in ("=", "in")
 
 

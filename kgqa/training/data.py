@@ -96,7 +96,7 @@ class Example(TrainingExample):
 
     @property
     def written(self) -> tuple[object, ...]:
-        """The path, as names and relations."""
+        """The path as texts: the head, then each relation with its tail."""
         return self.head, self.hops
 
 

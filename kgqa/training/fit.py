@@ -354,7 +354,7 @@ class _Loss:
 
     @torch.inference_mode()
     def mean(self, rows: Sequence[Row], size: int) -> float:
-        """Return the mean loss of rows, in batches of ``size``."""
+        """Return the mean loss per completion token over all rows, run in batches of ``size``."""
         return float(sum(self([rows[at : at + size] for at in range(0, len(rows), size)])))
 
     def _sum(self, rows: Sequence[Row]) -> Tensor:

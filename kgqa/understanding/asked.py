@@ -164,7 +164,7 @@ _COMPARED = re.compile(
 
 
 def asks_compared(question: str) -> bool:
-    """Return whether a question has a negation or compares with a number.
+    """Return whether a question has a negation, or a number with a bound or "in".
 
     >>> asks_compared("Which trials have no monitor?"), asks_compared("Which ships sail?")
     (True, False)

@@ -69,7 +69,7 @@ def first_reading(store: GraphStore, topics: Iterable[int]) -> ChainReading:
 def extended(
     store: GraphStore, readings: Sequence[ChainReading], rows: IntArray, most: int = MOST_READINGS
 ) -> list[ChainReading]:
-    """Return the readings extended by each of ``rows`` that touches a visited entity.
+    """Extend each reading by each row that touches a visited entity; keep the first ``most``.
 
     Of more than ``most`` the first are kept, by ids: fewer readings allow less, never more.
     """
