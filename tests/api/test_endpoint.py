@@ -135,7 +135,7 @@ def test_an_endpoint_without_triples_is_said(tmp_path: Path) -> None:
         assert "named_graph" in (caught.value.hint or "")
         with pytest.raises(GraphError, match=r"The graph http://x.org/i .* holds no triples"):
             kgqa.attach(url, kg="two", home=tmp_path, named_graph=f"{X}i")
-        with pytest.raises(UsageError, match="no tag of a language"):
+        with pytest.raises(UsageError, match="not a tag of a language"):
             kgqa.attach(url, kg="two", home=tmp_path, default_language="english")
         assert not (tmp_path / "two").exists()
         kgqa.attach(url, kg="two", home=tmp_path, named_graph=f"{X}h").close()
