@@ -520,13 +520,17 @@ class Query(Method[QueryOptions]):
         """
         plan = best.plan
         noun = asked_of_one(bare, [(one.start, one.end) for one in found])
-        if not noun or len(plan.give) != 1 or plan.grouped or self._reads_noun(noun, best, parts):
+        if not noun or len(plan.give) != 1 or self._reads_noun(noun, best, parts):
             return ""
         given = plan.give[0]
-        if _gives_named(plan) or isinstance(given, HopRef):
+        counts = isinstance(given, Aggregate) and given.kind == "count"
+        if plan.grouped and not counts:
+            return ""
+        if not counts and (_gives_named(plan) or isinstance(given, HopRef)):
             return noun
         names = [given.name] if isinstance(given, PropertyRef) else []
         names += [hop.relation for hop in plan.hops] if not names else []
+        names += [name for name in best.nouns if name and counts]
         asked, *vectors = self.resources.sentence_encoder(None).encode(
             [noun, *map(relation_phrase, names)]
         )

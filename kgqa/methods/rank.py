@@ -60,7 +60,12 @@ from kgqa.methods.rank_asked import (
     two_steps,
     which_of_them,
 )
-from kgqa.methods.rank_conditions import affirmed, named_beside, narrowed_by_question
+from kgqa.methods.rank_conditions import (
+    affirmed,
+    named_beside,
+    narrowed_by_question,
+    narrowed_notes,
+)
 from kgqa.methods.rank_words import RankWords, Weighed, entity_scores, of_one_fact
 from kgqa.methods.what_is import DESCRIBED
 from kgqa.methods.yes_no import OTHER_WAY, YES_THRESHOLD, connection, pair_turned
@@ -105,6 +110,7 @@ OTHER_ROLE_ODDS = 1.5  # log-odds of no answer, if the best one has another role
 FIRST_STEP = 0.5  # probability from which a relation is a question's first step
 SAID_BY_ANY = 0.7  # probability that any fact between two entities confirms "have"
 _HAS, _HAVING = re.compile(r"\b(?:have|has|had)\b", re.IGNORECASE), stems_of("have has had got")
+LISTED = 0.1  # of ``refuse_above``, up to which a list answers where its number is not stated
 _ENDS = 3  # entities of a first step from which the second one is tried
 OTHER_STEP = 3.0  # off the logit of relation paths with another first step
 _NUMBER = re.compile(r"\W*\d[\d.,]*(\s*\S{1,6})?")  # and perhaps a unit
@@ -189,12 +195,7 @@ class Rank(Method[RankOptions]):
                 )
             found.append(paths)
         walked = time.perf_counter()
-        weighed: Sequence[Weighed] = [
-            self._weigh_steps(
-                words, words.question(question.question, topic.key, names), topic, paths
-            )
-            for topic, paths in zip(question.topics, found, strict=True)
-        ]
+        weighed = self._weigh_question(words, question, names, found)
         found = [
             opened(store, paths, one.probability, rules)
             for paths, one in zip(found, weighed, strict=True)
@@ -224,16 +225,7 @@ class Rank(Method[RankOptions]):
                 scores, self._today,
             )  # fmt: skip
             scores = narrowed.scores
-        notes += (f'No answer meets "{words}", so it was left out.' for words in narrowed.left_out)
-        for denial, many in narrowed.denied.items():
-            notes.append(
-                f'Left out {many:,} of which the graph says "{denial}".'
-                if many
-                else f'Not used for the answer: not "{denial}".'
-            )
-        if narrowed.over is not False:
-            said = "Left out what" if narrowed.over else "All of this"
-            notes.append(f"{said} ended before {self._today()}.")
+        notes += narrowed_notes(narrowed, self._today)
         ranked = time.perf_counter()
         order = _best_first(store, scores)
         best = scores[order[0]]
@@ -243,7 +235,7 @@ class Rank(Method[RankOptions]):
         evidence = self._evidence(
             store, found, weighed, order[: max(chosen, self.options.k)], narrowed.rows
         )
-        absent = math.prod(one.absent for one in weighed)  # any topic may have the answer
+        absent = _absent(weighed)
         answers: Sequence[RankedAnswer]
         if choices:
             called = {
@@ -401,6 +393,30 @@ class Rank(Method[RankOptions]):
             confidence=sure if yes else 1.0 - sure,
             relations=tuple(share for one in weighed for share in one.likeliest),
         )
+
+    def _weigh_question(
+        self,
+        words: RankWords,
+        question: LinkedQuestion,
+        names: Mapping[int, Sequence[str]],
+        found: Sequence[RelationPaths],
+    ) -> Sequence[Weighed]:
+        """Return the scores of each topic's relation paths.
+
+        Where a question "how many" has no answer, its list may have one, which is then counted.
+        """
+
+        def weigh(text: str) -> Sequence[Weighed]:
+            return [
+                self._weigh_steps(words, words.question(text, topic.key, names), topic, paths)
+                for topic, paths in zip(question.topics, found, strict=True)
+            ]
+
+        weighed = weigh(question.question)
+        if HOW_MANY.match(question.question) and _absent(weighed) > self.refuse_above:
+            listed = weigh(HOW_MANY.sub("Which", question.question, count=1))
+            return listed if _absent(listed) <= LISTED * self.refuse_above else weighed
+        return weighed
 
     def _weigh_steps(
         self, words: RankWords, asked: str, topic: TopicEntity, paths: RelationPaths
@@ -653,6 +669,11 @@ def _without(words: RankWords, hop: Hop) -> str:
     """Return the phrase that a topic lacks a relation."""
     said = said_name(words.hop(hop))
     return f"is not the {said} of anything" if hop[0] % 2 else f"does not have {said}"
+
+
+def _absent(weighed: Sequence[Weighed]) -> float:
+    """Return the probability that the graph has no answer: any topic may lead to one."""
+    return math.prod(one.absent for one in weighed)
 
 
 def _is_count(question: str, answers: Sequence[RankedAnswer]) -> bool:

@@ -127,6 +127,21 @@ def narrowed_by_question(
     return weighed, replace(narrowed, scores=scores, conditions={})
 
 
+def narrowed_notes(narrowed: Narrowed, today: Callable[[], date]) -> list[str]:
+    """Return notes on conditions that nothing meets, denials, and facts that ended."""
+    notes = [f'No answer meets "{words}", so it was left out.' for words in narrowed.left_out]
+    for denial, many in narrowed.denied.items():
+        notes.append(
+            f'Left out {many:,} of which the graph says "{denial}".'
+            if many
+            else f'Not used for the answer: not "{denial}".'
+        )
+    if narrowed.over is not False:
+        said = "Left out what" if narrowed.over else "All of this"
+        notes.append(f"{said} ended before {today()}.")
+    return notes
+
+
 def _denied(
     store: GraphStore, asked: str, named: Sequence[Candidate]
 ) -> dict[str, Candidate | str]:

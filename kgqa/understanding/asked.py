@@ -130,7 +130,9 @@ def as_of(question: str) -> str:
 _OF_ONE = re.compile(
     r"\W*(?:what|who)(?: (?:is|are|was|were)|['’]?s) (?:the )?"
     r"(?:(?P<of>(?:\w+[ -]){0,3}?\w+) (?:of|for|in) (?:the )?\x00"
-    r"|\x00(?:['’]s?)? (?P<own>(?:\w+[ -]){0,3}?\w+))\W*",
+    r"|\x00(?:['’]s?)? (?P<own>(?:\w+[ -]){0,3}?\w+))\W*"
+    r"|\W*how many (?P<many>(?:\w+[ -]){0,2}?\w+) (?:does|do|did|has|have|had) (?:the )?\x00"
+    r"(?: (?:have|has|had|got))*\W*",
     re.IGNORECASE,
 )
 
@@ -144,6 +146,8 @@ def asked_of_one(bare: str, spans: Sequence[tuple[int, int]]) -> str:
     'salary'
     >>> asked_of_one("What is   's phone number?", [(8, 10)]), asked_of_one("Who is    ?", [(7, 9)])
     ('phone number', '')
+    >>> asked_of_one("How many children does     have?", [(23, 26)])
+    'children'
     """
     if not spans:
         return ""
@@ -151,7 +155,7 @@ def asked_of_one(bare: str, spans: Sequence[tuple[int, int]]) -> str:
     if bare[start:end].strip():
         return ""  # two names, with something between them
     found = _OF_ONE.fullmatch(f"{bare[:start]}\x00{bare[end:]}")
-    return (found["of"] or found["own"]).lower() if found else ""
+    return (found["of"] or found["own"] or found["many"]).lower() if found else ""
 
 
 _COMPARED = re.compile(
