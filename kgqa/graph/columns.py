@@ -90,7 +90,7 @@ class EdgeColumns:
         return {**named, "kind": self.kind, "degree": self.degree}
 
     def neighbours(self, keys: IntArray, side: int) -> Adjacency:
-        """Return the edges of ``keys`` as heads (``side`` 0) or tails (1), in an adjacency."""
+        """Return the edges of ``keys`` as heads (``side`` 0) or tails (1); none of unknown keys."""
         one = self.into if side else self.out
         known = (keys >= 0) & (keys < len(self.kind))
         at = np.where(known, keys, 0)
@@ -110,9 +110,10 @@ class EdgeColumns:
         )
 
     def edges_of(self, keys: IntArray, relations: IntArray, side: int) -> Adjacency:
-        """Return the edges of ``relations`` alone, of ascending ``keys``, like :meth:`neighbours`.
+        """Return the edges of ascending ``keys`` whose relation is one of ``relations``.
 
-        If ``keys`` are most of the KG, all edges are scanned once, by relation, not by key.
+        ``side``: as of :meth:`neighbours`. If ``keys`` are most of the KG, the edges are scanned by
+        relation, not by key.
         """
         one = self.into if side else self.out
         if len(keys) * _MOST_OF_KEYS < len(self.kind):

@@ -59,7 +59,10 @@ class Kept:
             return None
 
     def write(self, name: str, made_by: Sequence[str], arrays: Arrays, content: Any = None) -> None:
-        """Write arrays and JSON content to the cache as ``name``, for this version of the KG."""
+        """Write arrays and JSON content to the cache as ``name``, for this version of the KG.
+
+        A failure to write is only logged.
+        """
         from safetensors.numpy import save
 
         if self._folder is None or not self._version:

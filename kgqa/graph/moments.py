@@ -84,7 +84,7 @@ def has_zone(text: str) -> bool:
 
 
 def needs_reading(text: str) -> bool:
-    """Return whether a date or time must be parsed to be ordered: its text may sort wrongly."""
+    """Return whether a date or time must be parsed to be ordered; False for any other text."""
     match = _MOMENT.fullmatch(text) or _TIME.fullmatch(text)
     if match is None:
         return False

@@ -85,7 +85,7 @@ class Neo4jConnection:
         return [info_of(row["meta"], self.url) for row in rows]
 
     def meta(self, kg: str) -> dict[str, Any] | None:
-        """Return a KG's record, with its nodes' label and the load's id; None without a KG."""
+        """Return a KG's record, with its nodes' label and the load's id; None if not loaded."""
         rows = self.read(cypher.statement("kg"), kg=kg)
         return dict(rows[0]["meta"]) if rows else None
 

@@ -345,7 +345,10 @@ class Neo4jWriter:
                 pass
 
     def run(self, name: str, of: str | None = None, **parameters: Any) -> list[neo4j.Record]:
-        """Run a named statement in an auto-commit transaction, as deletion in batches requires."""
+        """Run a named statement on nodes of the label ``of`` and return its rows.
+
+        It runs in an auto-commit transaction, as deletion in batches requires.
+        """
         with self._connection.translated(), self._connection.session() as session:
             return list(session.run(cypher.statement(name, of), parameters))
 

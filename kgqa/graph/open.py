@@ -132,7 +132,11 @@ def open_store(
 
 
 def _attached_name(backend: StoreBackend, home: Path, kg: str | None) -> str | None:
-    """Return the name of the attached KG that ``kg`` (None: the only one) means, None if none."""
+    """Return the name of the attached KG that ``kg`` means, None if it means a loaded KG.
+
+    ``kg`` None: the only KG of all. Raises UsageError, KGNotFoundError, and the error of a KG that
+    cannot be read.
+    """
     if kg is not None:
         return kg if is_kg_name(kg) and is_attached(home, kg) else None
     if backend.holds_one or not attached_kgs(home):

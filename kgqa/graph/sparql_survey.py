@@ -312,7 +312,7 @@ def count_triples(client: SparqlClient) -> int:
 def _predicates(
     client: SparqlClient, total: int, progress: Progress
 ) -> tuple[dict[str, int], bool]:
-    """Return predicates with counts (0: not counted), and whether the list is complete."""
+    """Return the count of each predicate (0: not counted), and whether these are all predicates."""
     for name in ("predicates", "predicates_there", "predicates_sampled"):
         found: dict[str, int] = {}
         try:
@@ -355,7 +355,7 @@ def _schema(
 def _mediator_types(
     client: SparqlClient, record: Attachment, schema: GraphSchema, predicates: Iterable[str]
 ) -> tuple[str, ...]:
-    """Return the types of Freebase's mediators, if the endpoint has nodes of any.
+    """Return the types of Freebase's mediators; () if the endpoint has no node of these types.
 
     A nameless node of none of these types is an entity without a name in the wanted language.
     """
@@ -402,7 +402,7 @@ def _edges_of(client: SparqlClient, record: Attachment, ids: Sequence[str]) -> C
 def _predicate_names(
     client: SparqlClient, record: Attachment, relations: Sequence[str]
 ) -> dict[str, str]:
-    """Return names of relations by the label of the predicate in the wanted language."""
+    """Return the label of each relation's predicate; relations without a label are missing."""
     if record.prefix == FREEBASE:  # an id says more there than a label such as "Gender"
         return {}
     properties = {
@@ -415,7 +415,7 @@ def _predicate_names(
 
 
 def _labels_of(client: SparqlClient, record: Attachment, iris: Sequence[str]) -> dict[str, str]:
-    """Return the best label of each IRI that has one."""
+    """Return the best label of each IRI in the wanted language; IRIs without one are missing."""
     names: dict[str, list[tuple[int, str]]] = {}
     for start in range(0, len(iris), BATCH):
         rows = all_rows(

@@ -262,7 +262,10 @@ class SqliteStore(SqliteReader, StoredPropertyGraph):
         return sides[0] if len(sides) == 1 else Adjacency.merged(*sides)
 
     def edges_of(self, keys: IntArray, relations: IntArray, *, inverse: bool) -> Adjacency:
-        """Return the edges of ``relations`` alone of ascending ``keys``, in one direction."""
+        """Return the edges of ascending ``keys`` whose relation is one of ``relations``.
+
+        ``inverse``: edges into the keys, not out of them.
+        """
         columns = self._edge_columns() if len(keys) > _FEW_KEYS else None
         if columns is None:
             return super().edges_of(keys, relations, inverse=inverse)
