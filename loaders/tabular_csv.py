@@ -118,7 +118,7 @@ def read_csv(path: Path, header: Sequence[str] | None = None) -> Delimited:
 
 
 def header_of(path: Path) -> list[str]:
-    """Return the column names of a file that holds only a header; [] if it holds more."""
+    """Return the column names of a file that holds only one line; [] if it holds more."""
     with unpacked(path) as stream:
         sample = stream.read(_SAMPLE)
     lines = [line for line in lines_of(sample.decode(errors="replace")) if line.strip()]
@@ -194,7 +194,7 @@ def _dialect(path: Path, sample: str, given: Sequence[str] | None) -> _Dialect:
 
 
 def _title_rows(rows: Sequence[Sequence[str]]) -> int:
-    """Count the rows of one field that precede the first row of a table with more fields."""
+    """Count the rows of one field that precede the first row with more fields, the header."""
     width, _ = Counter(map(len, rows)).most_common(1)[0]
     if width < 2:
         return 0
@@ -336,7 +336,10 @@ def _has_stray_quotes(path: Path, encoding: str, dialect: _Dialect) -> bool:
 
 
 def _read_by_lines(path: Path, encoding: str, dialect: _Dialect, names: Sequence[str]) -> Delimited:
-    """Parse a table line by line, dropping unpaired quotes."""
+    """Parse a table line by line, dropping unpaired quotes; blank lines are skipped.
+
+    Rows with another number of fields are listed as broken.
+    """
     width, mark = len(names), dialect.delimiter
     with _text_lines(path, encoding, dialect) as whole:
         lines = [line.rstrip("\r\n") for line in whole]
@@ -368,7 +371,10 @@ def _read_by_lines(path: Path, encoding: str, dialect: _Dialect, names: Sequence
 
 
 def _record_at(lines: Sequence[str], place: int, dialect: _Dialect) -> tuple[list[str] | None, int]:
-    """Parse the record at a line; return its fields (None if malformed) and its number of lines."""
+    """Parse the record at line ``place``; return its fields and its number of lines.
+
+    The fields are None, and the number 1, if its quotes are malformed.
+    """
     for used in range(1, 1 + min(_SPAN, len(lines) - place)):
         text = "\n".join(lines[place : place + used])
         try:
@@ -422,10 +428,10 @@ def _repair(columns: pa.Table, rows: IntArray, broken: list[_Broken], delimiter:
 
 
 def _ending_early(broken: Sequence[_Broken], count: int, delimiter: str) -> set[int]:
-    """Return the numbers of the rows that lack only their last fields.
+    """Return the numbers of the broken rows that lack only their last fields.
 
     Two consecutive rows that together have one row's fields are a row that was cut, except between
-    tabs, where a field has no line ends.
+    tabs, where a field has no line ends. ``count``: the fields of a whole row.
     """
     widths = {number: len(fields) for number, _, fields in broken}
 

@@ -191,7 +191,7 @@ def is_blob(texts: pa.Array) -> bool:
 
 
 def separator(texts: pa.Array) -> str:
-    """Return the separator of lists in a column's distinct cells, "" if there is none."""
+    """Return the separator of lists in a column's distinct cells, "" if they are not lists."""
     texts = pc.replace_substring_regex(texts, r"&#?\w+;", "&")  # "21 &amp; Over" is not a list
     for mark in SEPARATORS:
         held = texts.filter(pc.match_substring(texts, mark))
@@ -203,7 +203,10 @@ def separator(texts: pa.Array) -> str:
 
 
 def members(column: Cells, mark: str) -> tuple[pa.Array, pa.Array]:
-    """Return (row, text) of every value of a column; ``mark`` splits cells, lists are expanded."""
+    """Return (row, text) of every value of a column; missing values are skipped.
+
+    ``mark``: the separator of values in a cell, "" for none; lists are expanded.
+    """
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     lists = column
@@ -273,7 +276,7 @@ def _is_missing(texts: pa.Array) -> pa.Array:
 
 
 def _is_plain(texts: pa.Array) -> bool:
-    """Return whether texts may be numbers in a program's notation, and no code such as 1E5."""
+    """Return whether texts may be numbers in a program's notation, and not codes such as 1E5."""
     if _any(texts, _NUMBER_LIKE) or not all_match(texts, r"^[-+.0-9Ee]+$"):
         return False
     return not _any(texts, r"^[0-9]+[Ee][0-9]+$") or _any(texts, r"\.|[Ee][-+]")

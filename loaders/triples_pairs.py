@@ -60,10 +60,11 @@ class _Pairs:
 def read_pairs(
     path: Path | None, what: str, report: Report, rejects: Rejects, progress: Progress
 ) -> Iterator[pa.RecordBatch]:
-    """Yield batches of ``PAIR`` from a file's lines; nothing if it does not exist.
+    """Yield batches of ``PAIR`` from a file's lines; nothing if ``path`` is None.
 
-    A header says which columns are read; without one, the id comes first. Raises DumpNotFoundError,
-    DumpMalformedError if no line has the form, UsageError for a folder.
+    ``what``: what the texts are, such as names. A header says which columns are read; without one,
+    the id comes first. Raises DumpNotFoundError, DumpMalformedError if no line has the form,
+    UsageError for a folder.
     """
     if path is None:
         return
@@ -117,7 +118,10 @@ def _pair_columns(header: Sequence[str], what: str) -> tuple[int, int] | None:
 
 
 def _read(block: Block, form: _Pairs) -> tuple[TriplesPart, pa.RecordBatch]:
-    """Parse the lines of a block; return their outcome, and rows of ``PAIR``."""
+    """Parse the lines of a block; return their outcome, and rows of ``PAIR``.
+
+    Lines without an id and a text are rejected.
+    """
     part = TriplesPart(block.source)
     wanted = part.decodable(block)
     number, reason = form.skipped
