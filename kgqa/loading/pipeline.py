@@ -299,7 +299,7 @@ def _run_stages(
 
 
 def remembered(loader: Loader) -> dict[str, Any]:
-    """Return the options that an update of the KG reuses: all but those about files."""
+    """Return the options that were set and that an update reuses: all but those about files."""
     options = getattr(loader, "options", None)
     given = options.given() if isinstance(options, Options) else {}
     kept = {name: value for name, value in given.items() if name not in _OF_FILES}
@@ -346,7 +346,10 @@ def assemble(
     licence: str = "",
     type_relations: TypeRelations = TypeRelations(),  # noqa: B008
 ) -> GraphTables:
-    """Build a KG in memory from ``batches``, as a load does with files."""
+    """Build a KG in memory from ``batches``, as a load does with files.
+
+    ``dropped``: counts of left-out items by reason, which are added to.
+    """
     info = empty_info(name, source, direction, loader, licence)
     with tempfile.TemporaryDirectory(prefix="kgqa-") as scratch:
         folder = Path(scratch) / "graph"
@@ -373,7 +376,8 @@ def assemble_graph(
 ) -> GraphFiles:
     """Write sorted nodes, edges, relations and the meta record from a scan.
 
-    ``language``: the wanted one of names, for the note on those that have a language.
+    Relations without an edge are left out and counted. ``language``: the wanted one of names, for
+    the note on those that have a language.
     """
     with progress.task("finding the entities"):
         ids = collect_ids(spool)
