@@ -372,7 +372,7 @@ class KG:
         return about(self._property_graph(), most)
 
     def examples(self, most: int = 6) -> list[str]:
-        """Return questions that the KG answers, of its most frequent relations."""
+        """Return at most ``most`` questions that the KG answers, of its most frequent relations."""
         from kgqa.api.overview import example_questions
 
         return example_questions(self.about(4 * most)["relations"], self.query, most)
@@ -517,7 +517,7 @@ class KG:
         self._store.close()
 
     def _keep_open(self, result: QueryResult) -> QueryResult:
-        """Register a result, whose evidence is read before the KG is closed."""
+        """Register a result, so that its evidence is read before the KG is closed; return it."""
         self._results[id(result)] = result
         return result
 
