@@ -149,7 +149,7 @@ def _split(text: str) -> tuple[str, int, str] | None:
 
 
 def _year_of_era(text: str) -> tuple[str, int, str] | None:
-    """Parse a year such as ``44 BC`` or ``AD 9`` into the same triple as :func:`_split`."""
+    """Parse a year such as ``44 BC`` or ``AD 9`` into the triple of :func:`_split`; else None."""
     match = _ERA.fullmatch(text)
     if match is None:
         return None
@@ -225,7 +225,7 @@ class NumberTexts:
                 self.twice |= known != text and "." in known and "." in text
 
     def merge(self, other: NumberTexts) -> None:
-        """Add the statistics of other texts of the same property."""
+        """Add the statistics ``other`` of more texts of the same property."""
         for name in ("texts", "missing", "point", "comma", "parts", "codes", "losses", "ranges"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for name in ("wide", "powers", "twice"):

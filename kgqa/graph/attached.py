@@ -286,7 +286,7 @@ class SurveyFile(SqliteReader):
         raise NotImplementedError  # relations are those of the survey
 
     def _damaged(self, what: str) -> StoreUnavailableError:
-        """Return the error of an unusable survey file."""
+        """Return the error of an unusable survey file; ``what`` is wrong with it."""
         return StoreUnavailableError(
             f"{self.path} cannot be used: {what}.", "Delete it: it is made again from the database."
         )
@@ -386,7 +386,7 @@ class SurveyWriter:
 
 @contextlib.contextmanager
 def folder_alone(folder: Path) -> Iterator[None]:
-    """Lock a KG's folder for one survey; on failure, delete a folder that was created.
+    """Lock a KG's folder, which is created, for one survey; on failure delete a new folder.
 
     Raises GraphError if another process surveys, StoreUnavailableError if it cannot be written.
     """

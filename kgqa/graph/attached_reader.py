@@ -196,7 +196,7 @@ _TAGGED = re.compile(r"(.*)@([A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8})*)", re.DOTALL)
 
 
 def without_tags(values: Sequence[Value], wanted: str = "en") -> list[Value]:
-    """Remove language tags from names, and put names of the wanted language first.
+    """Remove language tags from names, and put names of the language ``wanted`` first.
 
     >>> without_tags(["Herz@de", "Heart@en-GB", "Cor", "Heart@en"])
     ['Heart', 'Heart', 'Cor', 'Herz']
@@ -272,7 +272,10 @@ class AttachedReader:
     def ask(
         self, name: str, *names: str, timeout: float = READ_TIMEOUT, **parameters: Any
     ) -> list[neo4j.Record]:
-        """Run one of the package's named statements; return its rows. Raises GraphError."""
+        """Run one of the package's named statements, with ``names`` quoted in it; return its rows.
+
+        ``timeout``: in seconds. Raises GraphError.
+        """
         return self.read(attached(name, *names), parameters, timeout=timeout)
 
     def read(
@@ -283,7 +286,10 @@ class AttachedReader:
         timeout: float = READ_TIMEOUT,
         limit: int | None = None,
     ) -> list[neo4j.Record]:
-        """Run a read-only statement; return its rows, and note if the database's state changed."""
+        """Run a read-only statement; return at most ``limit`` rows, and note a change of state.
+
+        ``timeout``: in seconds. Raises GraphError.
+        """
         if self._closed:
             raise GraphError(f"The store of {self.info.name} in {self.url} is closed.")
         rows, state = self.connection.read_marked(
@@ -299,7 +305,10 @@ class AttachedReader:
         limit: int = 1_000,
         timeout: float = READ_TIMEOUT,
     ) -> list[dict[str, Any]]:
-        """See :class:`kgqa.graph.store.CypherStore`."""
+        """Run a read-only statement; return up to ``limit`` rows.
+
+        See :class:`kgqa.graph.store.CypherStore`.
+        """
         rows = self.read(cypher, parameters, timeout=timeout, limit=limit)
         return [as_json(dict(row)) for row in rows]
 

@@ -496,12 +496,12 @@ class AttachedStore(AttachedReader):
     # ── look-ups ────────────────────────────────────────────────────────────────────────────
 
     def find_names(self, names: Sequence[str]) -> tuple[IntArray, IntArray]:
-        """Return (position, key) of exact matches, sorted; new names are found on the server."""
+        """Return (position in ``names``, key) of exact matches, sorted; new names are queried."""
         pairs = self.finder.find(names)
         return keys_array([pair[0] for pair in pairs]), keys_array([pair[1] for pair in pairs])
 
     def suggest(self, text: str, limit: int = 5, *, prefix: bool = False) -> IntArray:
-        """Return keys of entities with names like ``text``, from the survey or else the server."""
+        """Return up to ``limit`` keys of entities with names like ``text``, of the survey first."""
         return keys_array(self.finder.suggest(text, limit, prefix=prefix))
 
     def topic_keys(self, after: int = -1, limit: int = 10_000) -> IntArray:
@@ -552,7 +552,8 @@ class AttachedStore(AttachedReader):
 def is_due(survey: Survey, now: float) -> bool:
     """Return whether a survey older than the database's state is to be repeated.
 
-    ``now``: Unix time. A survey dated in the future precedes a clock change: it is due.
+    Not if it took long, or is recent for the time it took. ``now``: Unix time. A survey dated in
+    the future precedes a clock change: it is due.
     """
     pause = 0.0 if survey.seconds <= _SHORT else _PAUSE * survey.seconds
     return survey.seconds <= _LONG and not 0 <= now - survey.read < pause

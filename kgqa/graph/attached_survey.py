@@ -251,7 +251,10 @@ def chosen_naming(
 
 
 def _first_and_last_name(columns: dict[str, Column], rows: int) -> tuple[str, ...]:
-    """Return the properties that hold first and last names, () unless both exist."""
+    """Return the properties that hold first and last names, () unless both exist.
+
+    ``rows``: the number of sampled nodes, of which half must have them.
+    """
     texts = [
         column
         for _, column in sorted(columns.items())
@@ -534,7 +537,11 @@ class _Reading:
         naming: dict[str, Naming],
         task: Task,
     ) -> list[RelationPattern]:
-        """Count which labels each relationship type connects, and sample the type's properties."""
+        """Count which labels each relationship type connects, and sample the type's properties.
+
+        ``amounts``: the number of relationships by type; ``known``: the included labels;
+        ``naming``: the properties that name them.
+        """
         patterns: list[RelationPattern] = []
         for type_ in types:
             task.advance()

@@ -50,7 +50,10 @@ class EdgeColumns:
         kind: NDArray[np.uint8],
         degree: IntArray,
     ) -> EdgeColumns:
-        """Build both sides from edges (heads, relations, tails), sorted in that order."""
+        """Build both sides from edges (heads, relations, tails), sorted in that order.
+
+        ``kind`` and ``degree``: of each node.
+        """
         (heads, relations, tails), count = edges, len(kind)
         back = np.argsort(tails * (int(relations.max(initial=0)) + 1) + relations, kind="stable")
         return cls(
@@ -144,7 +147,7 @@ class EdgeColumns:
 
 
 def _side(ends: IntArray, relations: IntArray, others: IntArray, count: int) -> Side:
-    """Build one side from edges that are sorted by ``ends``."""
+    """Build one side from edges sorted by ``ends``; ``others``: the nodes at their other ends."""
     start = np.zeros(count + 1, np.int64)
     np.cumsum(np.bincount(ends, minlength=count), out=start[1:])
     return Side(start, relations.astype(np.int32), others.astype(np.int32))

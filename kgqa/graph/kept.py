@@ -96,7 +96,10 @@ def kept_of_endpoint(store: Any) -> Kept:
 
 
 def _read(path: Path, mark: str) -> tuple[Arrays, Any] | None:
-    """Map a safetensors file; None if its mark differs. Raises ValueError if it is damaged."""
+    """Map a safetensors file; None if ``mark`` differs: it is of another version or code.
+
+    Raises ValueError if it is damaged.
+    """
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")
         if size > _MOST_HEADER:

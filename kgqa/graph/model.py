@@ -318,7 +318,11 @@ class Relations:
 
 @dataclass(frozen=True, slots=True)
 class Adjacency:
-    """Edges out of a frontier (``row``) to ``target``, sorted by (row, step, target)."""
+    """Edges out of a frontier, whose index is ``row``, to ``target``.
+
+    Sorted by (row, step, target). ``step``: the directed relation, 2 * relation, + 1 reversed;
+    ``kind``: of the target.
+    """
 
     row: IntArray
     step: IntArray
@@ -344,7 +348,7 @@ class Adjacency:
 
     @classmethod
     def merged(cls, one: Adjacency, other: Adjacency) -> Adjacency:
-        """Merge the sorted edges of two directions into one adjacency."""
+        """Merge the sorted edges ``one`` and ``other`` of two directions into one adjacency."""
         columns = [
             np.concatenate([getattr(side, name) for side in (one, other)])
             for name in ("row", "step", "target", "kind")

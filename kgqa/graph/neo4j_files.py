@@ -285,7 +285,10 @@ def _array_column(lists: pa.ListArray) -> tuple[pa.Array, pa.Array]:
 def _patches(
     part: pa.RecordBatch, keys: pa.Array, held: dict[str, pa.Array]
 ) -> Iterator[dict[str, Any]]:
-    """Yield a patch for each node whose aliases or types the CSV cannot hold."""
+    """Yield a patch for each node whose aliases or types the CSV cannot hold.
+
+    ``held``: for each of the two columns, which rows the CSV holds.
+    """
     rows = np.flatnonzero(
         ~np.logical_and(*(column.to_numpy(zero_copy_only=False) for column in held.values()))
     )

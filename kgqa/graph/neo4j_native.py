@@ -126,7 +126,10 @@ def _of_far_year(sent: Any) -> str | None:
 
 
 def as_json(value: Any) -> Any:
-    """Convert a value of a row to JSON; a node or a relationship becomes its element id."""
+    """Convert a value of a row to JSON; a node or a relationship becomes its element id.
+
+    A path becomes the list of its start node and its relationships.
+    """
     if isinstance(value, graph.Entity):
         return value.element_id
     if isinstance(value, graph.Path):
@@ -153,7 +156,10 @@ def _properties(text: str | None, ours: Set[str]) -> dict[str, Any]:
 
 
 def _native(value: Any) -> Any:
-    """Convert a JSON value to one that a Neo4j property can hold, None if it is empty."""
+    """Convert a JSON value to one that a Neo4j property can hold, None if it is empty.
+
+    An object becomes JSON text, and a list of several types a list of texts.
+    """
     if isinstance(value, dict):
         return orjson.dumps(value).decode()
     parts = [_scalar(part) for part in members(value)]
@@ -165,7 +171,10 @@ def _native(value: Any) -> Any:
 
 
 def _scalar(value: Value) -> Any:
-    """Convert a scalar to a Neo4j value: dates and date-times to temporal types."""
+    """Convert a scalar to a Neo4j value: dates and date-times to temporal types.
+
+    Integers of more than 64 bits become texts; invalid dates stay texts.
+    """
     kind = value_type(value)
     try:
         if kind == "date":

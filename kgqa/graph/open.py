@@ -85,15 +85,15 @@ def list_kgs(
 ) -> list[KGInfo]:
     """List the KGs at ``url`` and those attached in ``home``, by name.
 
-    ``faults`` collects the errors of damaged stores, and of an unreachable server beside attached
-    KGs; without it, StoreUnavailableError is raised.
+    Damaged stores are skipped. ``faults``: gets their errors, and that of an unreachable server
+    beside attached KGs; else the server's StoreUnavailableError is raised.
     """
     backend = store_backend(url, **options)
     return _list(backend, _home_path(home, backend), faults)
 
 
 def _home_path(home: str | Path | None, backend: StoreBackend) -> Path | None:
-    """Return the home folder: the given one, or the backend's."""
+    """Return the home folder: the given one, else the backend's, None if it has none."""
     return Path(home) if home else backend.home
 
 

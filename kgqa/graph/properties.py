@@ -325,7 +325,7 @@ class _ValueCounts:
                 self.examples.setdefault(member)
 
     def merge(self, other: _ValueCounts) -> None:
-        """Add the statistics of another set of values of the property."""
+        """Add the statistics ``other`` of more values of the property."""
         self.types += other.types
         self.texts.merge(other.texts)
         self.owners += other.owners

@@ -135,7 +135,10 @@ def _day_range(low: str) -> tuple[float, float] | None:
 def _date_span(
     year: int, month: int | None = None, day: int | None = None
 ) -> tuple[float, float] | None:
-    """Return the first and last day (proleptic ordinals) of a year, month or day."""
+    """Return the first and last day (proleptic ordinals) of a year, month or day.
+
+    None if it does not exist.
+    """
     if not 1 <= year <= 9998:  # before our era: about
         return year * 365.2425, (year + 1) * 365.2425 - 1
     try:

@@ -674,7 +674,10 @@ class SparqlStore:
     # ── look-ups ────────────────────────────────────────────────────────────────────────────
 
     def find_names(self, names: Sequence[str]) -> tuple[IntArray, IntArray]:
-        """Return (position, key) of exact matches, sorted; names the survey lacks are queried."""
+        """Return (position in ``names``, key) of exact matches, sorted.
+
+        Names that the survey lacks are queried.
+        """
         positions, keys = self._file.find_names(names)
         pairs = set(zip(positions.tolist(), keys.tolist(), strict=True))
         missing = set(range(len(names))) - {position for position, _ in pairs}
@@ -718,7 +721,7 @@ class SparqlStore:
             )
 
     def suggest(self, text: str, limit: int = 5, *, prefix: bool = False) -> IntArray:
-        """Return keys of entities with names like ``text``, among names that the survey kept."""
+        """Return up to ``limit`` keys of entities with surveyed names like ``text``, best first."""
         return self._file.suggest(text, limit, prefix=prefix)
 
     def topic_keys(self, after: int = -1, limit: int = 10_000) -> IntArray:

@@ -91,8 +91,8 @@ def attach_endpoint(
 ) -> Attached:
     """Survey an endpoint and record it in ``home`` as the KG ``kg``, by default its host's name.
 
-    Raises UsageError if the name is taken or no tag of a language is given, StoreUnavailableError,
-    GraphError.
+    ``taken``: the user's settings. Raises UsageError if the name is used by another KG or a
+    language is not a tag, StoreUnavailableError, GraphError.
     """
     began = time.monotonic()
     if taken.default_language and not _TAG.fullmatch(taken.default_language):
@@ -466,7 +466,10 @@ def _names(client: SparqlClient, record: Attachment, total: int) -> list[Node]:
 
 
 def _unlabelled(client: SparqlClient, record: Attachment, named: Set[str]) -> list[Node]:
-    """Return nodes without a label, named by the last part of their IRIs, as a load does."""
+    """Return nodes without a label, named by the last part of their IRIs, as a load does.
+
+    ``named``: ids of nodes that have a name. Nodes without such a part are left out.
+    """
     text = query(
         "unlabelled",
         labels="|".join(map(iri, record.labels)),

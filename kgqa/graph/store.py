@@ -71,9 +71,9 @@ class GraphStore(Protocol):
         """
 
     def suggest(self, text: str, limit: int = 5, *, prefix: bool = False) -> IntArray:
-        """Return keys of entities like ``text``, best first; the ranking differs between stores.
+        """Return up to ``limit`` keys of entities like ``text``, best first by the store's ranking.
 
-        ``prefix``: only those with a word that begins with each word of ``text``.
+        ``prefix``: only entities with, for each word of ``text``, a word that begins with it.
         """
 
     def topic_keys(self, after: int = -1, limit: int = 10_000) -> IntArray:
