@@ -194,9 +194,10 @@ def _batch(schema: pa.Schema, columns: Mapping[str, Column]) -> pa.RecordBatch:
 
 
 def data_lines(name: str | Path) -> list[str]:
-    """Read the lines of a bundled list (``name`` a str) or of a file, without comments.
+    """Read the lines of a bundled list (``name`` a str) or of a file.
 
-    Raises DumpNotFoundError if the file cannot be read.
+    Comments and blank lines are left out. Raises DumpNotFoundError if the file cannot be read,
+    DumpMalformedError if it is not UTF-8.
     """
     try:
         if isinstance(name, str):

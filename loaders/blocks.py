@@ -415,7 +415,7 @@ class ByteStream:
 
 
 def _truncated(source: Path, line: int, read: int) -> DumpMalformedError:
-    """Return the error of a compressed file that is cut short."""
+    """Return the error of a file cut short after ``read`` bytes of text, in line ``line``."""
     return DumpMalformedError(
         f"{source} is cut short: its compressed data ends after line {line - 1:,}"
         f" ({read:,} bytes of text).",
@@ -462,7 +462,10 @@ def read_json(path: Path, what: str, most: int, hint: str) -> Any:
 
 
 def _open(source: Path, stack: ExitStack, task: Task) -> IO[bytes]:
-    """Open a source decompressed by its magic bytes. Raises if these contradict its name."""
+    """Open a source decompressed by its magic bytes, closed by ``stack``.
+
+    Raises DumpNotFoundError, DumpMalformedError if its name says another compression.
+    """
     if source == STDIN:
         raw = cast("io.BufferedReader", sys.stdin.buffer)
         if os.name == "posix" and isinstance(raw.raw, io.FileIO) and not stat.S_ISREG(_mode(raw)):

@@ -78,9 +78,9 @@ _HALF = re.compile("[\ud800-\udfff]")
 
 
 def preference(tag: str | None, wanted: str) -> int:
-    """Return a language tag's rank of preference, the best first.
+    """Return a language tag's rank of preference, 0 the best.
 
-    The wanted tag, its regions, ``mul`` (every language), no tag, any other language.
+    The ``wanted`` tag, its regions, ``mul`` (every language), no tag, any other language.
 
     >>> [preference(tag, "en") for tag in ("en", "en-GB", "mul", None, "de")]
     [0, 1, 2, 3, 4]
@@ -446,7 +446,10 @@ def _add_labels(
     chosen: BoolArray,
     ranks: IntArray | None,
 ) -> None:
-    """Add a batch of labels of subjects; without ``ranks`` they are aliases."""
+    """Add the texts under the mask ``chosen`` as labels; without ``ranks`` they are aliases.
+
+    ``rows``: the subject's row of each text.
+    """
     ids = subject.take(pa.array(rows[chosen]))
     texts = pc.utf8_trim_whitespace(literals.texts.filter(pa.array(chosen)))
     rank = np.full(len(ids), ALIAS) if ranks is None else ranks[rows[chosen]]

@@ -149,7 +149,10 @@ class _Expressions:
             yield from self._restriction(subject, part, graph)
 
     def _restriction(self, subject: str, part: dict[str, str], graph: str | None) -> Iterator[_Row]:
-        """Yield the edges that an OWL restriction means; count it if it means none."""
+        """Yield the edges that an OWL restriction means; count it in ``unsaid`` if it means none.
+
+        ``part``: the restriction's values by predicate.
+        """
         filler = next((part[name] for name in _FILLERS if name in part), None)
         relation = part.get(_ON)
         fillers = [] if filler is None else self._named_classes(filler)

@@ -158,9 +158,10 @@ def _encoding(path: Path, sample: bytes) -> tuple[str, bool]:
 
 
 def _dialect(path: Path, sample: str, given: Sequence[str] | None) -> _Dialect:
-    """Detect the delimiter that splits the header and most rows alike, and the header's place.
+    """Detect the delimiter that splits the header and most rows alike, and where the header is.
 
     A header may be preceded by ``sep=;``, as Excel writes it, by comments, and by a title.
+    ``given``: the header, if it is in another file. Raises DumpMalformedError.
     """
     sample = sample.removeprefix("\ufeff")
     if not sample.strip():
@@ -394,7 +395,8 @@ def _repair(columns: pa.Table, rows: IntArray, broken: list[_Broken], delimiter:
 
     A field that begins with a space, where hardly a field of a good row does, belongs to the field
     before it: the delimiter between them should have been quoted. A row that ends early lacks the
-    last fields, which some programs leave out if they are empty.
+    last fields, which some programs leave out if they are empty. ``rows``: numbers of the good
+    ones.
     """
     count = columns.num_columns
     shares = [pc.mean(pc.starts_with(column, " ")).as_py() or 0.0 for column in columns.columns]

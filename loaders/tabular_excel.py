@@ -99,7 +99,7 @@ class _Marks:
 
     @classmethod
     def of(cls, archive: zipfile.ZipFile, part: str) -> _Marks:
-        """Read the marks from the sheet's XML part in the archive; none if the part is missing."""
+        """Read the marks from the sheet's XML file ``part`` in the archive; none without it."""
         if part.lstrip("/") not in archive.namelist():
             return cls()
         text = archive.read(part.lstrip("/"))

@@ -296,7 +296,7 @@ def _is_other(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> bool:
 
 
 def _is_key_of_other(base: str, plan: _Plan, plans: dict[str, _Plan]) -> bool:
-    """Return whether a column's name without ``id`` is that of another table."""
+    """Return whether ``base``, a column's name without ``id``, is another table's name."""
     return any(base == other.called for other in plans.values() if other is not plan)
 
 
@@ -646,7 +646,7 @@ def _name_score(
 
 
 def _is_name_end(base: str, to: _Plan) -> bool:
-    """Return whether a column's name is the end of a table's name, without its first words."""
+    """Return whether ``base``, a column's name, is a table's name without its first words."""
     return to.called.endswith(base) and any(
         base == "".join(to.words[at:]) for at in range(1, len(to.words))
     )
@@ -696,7 +696,10 @@ def _key_of_links(plan: _Plan) -> tuple[str, ...]:
 
 
 def _thing_types(plans: dict[str, _Plan]) -> dict[tuple[str, str], str]:
-    """Return the type of the entities that a column's values are, by (table, column)."""
+    """Return the type of the entities that a column's values are, by (table, column).
+
+    Columns of other values, and types that are tables, are left out.
+    """
     tables = {type_name(plan.words) for plan in plans.values() if not plan.joins}
     free = {
         (plan.table.name, column.name): column
@@ -743,7 +746,7 @@ def _common_kinds(
 
 
 def _head_noun(said: list[str]) -> list[str]:
-    """Return the head noun of a phrase: ``place`` of birth, pickup ``zone``."""
+    """Return the head noun of a phrase, in a list: ``place`` of birth, pickup ``zone``."""
     return (said[: said.index("of")] if "of" in said[1:] else said)[-1:]
 
 

@@ -340,7 +340,7 @@ def _date_forms(texts: pa.Array) -> list[str]:
 
 
 def _days(texts: pa.Array, form: str) -> pa.Array:
-    """Parse texts as dates in a format, null for others; months may be abbreviated."""
+    """Parse texts as dates in the format ``form``, null for others; months may be abbreviated."""
     if form.endswith("%Y") and "%b" in form:
         fits = pc.match_substring_regex(texts, _DAY_MONTH)  # else May 2021 is the year 21
         texts = pc.if_else(fits, texts, pa.scalar(None, pa.string()))
@@ -352,10 +352,11 @@ def _days(texts: pa.Array, form: str) -> pa.Array:
 def as_json(
     texts: pa.Array, kind: ValueType, decimal: Mark = "", form: str = ""
 ) -> tuple[pa.Array, BoolArray]:
-    """Convert strings to JSON of a type (null if missing); also return which lack the type.
+    """Convert strings to JSON of the type ``kind`` (null if missing); also return the misfits.
 
-    Dates, times and durations are ISO 8601. ``decimal``: the decimal mark of amounts; ``form``: the
-    format of non-ISO dates (see :func:`date_form`).
+    Dates, times and durations are ISO 8601. The second value says which strings are not of the
+    type. ``decimal``: the decimal mark of amounts; ``form``: the format of non-ISO dates (see
+    :func:`date_form`).
     """
     encoded = texts.dictionary_encode()
     values = encoded.dictionary
@@ -415,7 +416,7 @@ def _cast(texts: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _json_numbers(texts: pa.Array, kind: ValueType, decimal: Mark) -> pa.Array:
-    """Convert texts to JSON numbers, null where they are none."""
+    """Convert texts to JSON numbers of the type ``kind``, null for other texts."""
     if decimal or not _is_plain(texts.drop_null()):
         plain = [
             None if text is None else _plain_number(text, decimal) for text in texts.to_pylist()
@@ -445,7 +446,7 @@ def _json_booleans(texts: pa.Array) -> pa.Array:
 
 
 def _json_dates(texts: pa.Array) -> pa.Array:
-    """Convert texts to JSON strings of ISO dates, null where they are none."""
+    """Convert texts to JSON strings of ISO dates, null for other texts."""
     if _any(texts.drop_null(), "^-"):  # before our era
         return _json_of_matching(_DAY_BEFORE)(texts)
     days = _cast(pc.utf8_slice_codeunits(texts, 0, 10), _MILLIS)
@@ -453,7 +454,7 @@ def _json_dates(texts: pa.Array) -> pa.Array:
 
 
 def _json_datetimes(texts: pa.Array) -> pa.Array:
-    """Convert texts to JSON strings of ISO date-times, null where they are none."""
+    """Convert texts to JSON strings of ISO date-times, null for other texts."""
     written = pc.replace_substring_regex(texts, r"^(\d{4}-\d{2}-\d{2}) ", r"\1T")
     written = pc.replace_substring_regex(written, r"(\.\d*?)0+(Z|[+-]\d|$)", r"\1\2")
     written = pc.replace_substring_regex(written, r"\.(Z|[+-]\d|$)", r"\1")
@@ -489,7 +490,7 @@ def _json_of_matching(pattern: str) -> Callable[[pa.Array], pa.Array]:
 
 
 def _json_times(texts: pa.Array) -> pa.Array:
-    """Convert times of day to JSON strings, null where they are none."""
+    """Convert times of day to JSON strings, null for other texts."""
     return _json_of_matching(_TIME)(pc.replace_substring_regex(texts, r"^(\d):", r"0\1:"))
 
 

@@ -63,7 +63,7 @@ class _SameKeys:
         )
 
     def _column(self, place: int, as_json: bool) -> Read:
-        """Return a column as texts or as JSON, with its faults."""
+        """Return the column at index ``place`` as texts or as JSON, with its faults."""
         assert isinstance(self.order, Columns)
         cells = self.cells[place :: self.order.count]
         return members_of(cells) if as_json else texts_of(cells)

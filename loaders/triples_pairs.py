@@ -92,7 +92,7 @@ def read_pairs(
 
 
 def _detect_form(block: Block, what: str) -> _Pairs:
-    """Detect how a file of pairs is written, from its first block."""
+    """Detect how a file of pairs of ids and ``what`` is written, from its first block."""
     lines = enumerate(first_lines(block, _SAMPLE), block.first)
     filled = [(number, line) for number, line in lines if line.strip()]
     if len(filled) > 1 and is_count(filled[0][1]):
@@ -157,7 +157,10 @@ def _read(block: Block, form: _Pairs) -> tuple[TriplesPart, pa.RecordBatch]:
 def _read_records(
     source: str, records: Sequence[Record], form: _Pairs
 ) -> tuple[TriplesPart, pa.RecordBatch]:
-    """Convert records with quoted fields; return their outcome, and rows of ``PAIR``."""
+    """Convert records with quoted fields; return their outcome, and rows of ``PAIR``.
+
+    Records without an id and a text are rejected.
+    """
     part, rows = TriplesPart(source), []
     for number, text, fields in records:
         if (number, HEADER) == form.skipped:

@@ -161,7 +161,7 @@ def is_header(fields: Sequence[str]) -> bool:
 
 
 def is_header_of(fields: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
-    """Return whether the first row is a header although the user named the columns.
+    """Return whether ``fields``, the first row, is a header although the user named the columns.
 
     Its cells are lowercase words that no other row has in the same column, where a column of the
     others has capitals or digits.
@@ -198,7 +198,7 @@ def likely_order(rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
     """Guess which of three columns without a header are head, relation and tail.
 
     The two ends share values in most graphs. If the first and last column share none, and two
-    others do, beside a third of few values, the third is the relation.
+    others do, beside a third of few values, the third is the relation; else the second is.
     """
     if len(rows) < _ORDERED:
         return PARTS
@@ -325,7 +325,7 @@ def _written_column(
 
 
 def written(cell: Any) -> str | None:
-    """Return a property's value as JSON, None if it is missing."""
+    """Return a property's value as JSON, None if it is missing: null, "" or NaN."""
     if cell is None or cell == "" or cell != cell:  # NaN
         return None
     if type(cell) is int or (type(cell) is float and math.isfinite(cell)):
@@ -380,11 +380,11 @@ class TriplesPart(BlockReport):
         line: Callable[[int], str],
         faults: Mapping[int, str] | None = None,
     ) -> None:
-        """Add the rows of a table with the given columns.
+        """Add the rows of a table with the given columns; malformed ones are rejected.
 
         ``read`` returns a column as ids or names, or as JSON, null for a missing cell; with faults
         by row. ``faults``: rows known to be malformed. ``line`` returns a row as written in the
-        file, for a reject; a blank one is counted.
+        file, for a reject; a blank one is counted. ``numbers``: the rows' line numbers.
         """
         reasons = dict(faults or {})
         parts: list[Any] = []

@@ -447,7 +447,7 @@ class _ReleaseReader:
         return rows.filter(pa.array(~mask)) if self._count_dropped(reason, mask, rows) else rows
 
     def _count_dropped(self, reason: str, out: BoolArray, rows: pa.RecordBatch) -> int:
-        """Count the rows of the mask ``out`` as dropped; return how many."""
+        """Count the ``rows`` under the mask ``out`` as dropped, one as example; return how many."""
         count = int(np.count_nonzero(out))
         if count:
             one = rows.slice(int(np.argmax(out)), 1).to_pylist()[0]

@@ -246,7 +246,10 @@ class RelationRows:
 
 
 def _numbers(names: pa.Array, known: dict[str, int], what: str) -> IntArray:
-    """Return the number of each name in ``known``, assigning numbers to new names."""
+    """Return the number of each name in ``known``, assigning numbers to new names.
+
+    ``what``: the names as a noun for the error of too many.
+    """
     coded = names.dictionary_encode()
     codes = [_code(name, known, what) for name in coded.dictionary.to_pylist()]
     numbers: IntArray = np.array(codes, dtype=np.int64)[coded.indices.to_numpy()]
