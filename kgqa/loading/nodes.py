@@ -159,7 +159,7 @@ def _unique_texts(columns: Iterable[pa.Array]) -> pa.Array:
 
 
 def _united(columns: Iterable[Any], known: Any, unite: Callable[[list[Any]], Any]) -> Any:
-    """Reduce columns to one by ``unite``, called whenever many rows are in memory."""
+    """Reduce ``known`` and all columns to one by ``unite``, called whenever many rows are held."""
     held, count = [known], 0
     for column in columns:
         held.append(column)

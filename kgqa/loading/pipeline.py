@@ -104,7 +104,7 @@ class Stages:
 
     @property
     def last(self) -> StageName | None:
-        """The last completed stage."""
+        """The last completed stage, None before the first."""
         return self.record.done[-1] if self.record.done else None
 
     def finish(self, name: StageName, *folders: Path) -> None:
@@ -148,7 +148,8 @@ def _checksum(path: Path) -> tuple[int, int]:
 def fingerprint(loader: Loader, sources: Sequence[Path]) -> str:
     """Return a digest of a load: loader, options, and files with sizes and times.
 
-    ``loader.identity``, if it exists, stands for what it reads with besides its options.
+    ``loader.identity``, if it exists, stands for what it reads with besides its options. Standard
+    input has another digest each time.
     """
     options: Options | None = getattr(loader, "options", None)
     parts: list[object] = [_FORMAT, loader.name, repr(options), getattr(loader, "identity", "")]
