@@ -153,10 +153,13 @@ class Chat:
     async def _stream(
         self, waiting: Waiting, base: dict[str, Any], *, usage: bool
     ) -> AsyncIterator[str]:
-        """Yield an answer as a stream of completion chunks: topics, paths, the answer."""
+        """Yield an answer as a stream of completion chunks: topics, paths, the answer.
+
+        ``base``: the fields that all chunks share; ``usage``: end with the counts of tokens.
+        """
 
         def chunk(delta: dict[str, Any], end: str | None = None, **extra: Any) -> str:
-            """Format one chunk as an event."""
+            """Format one chunk as an event; ``end``: why the answer ends, None if it does not."""
             return _event_data(_chunk(delta, base, end) | extra)
 
         yield chunk({"role": "assistant", "content": ""})
@@ -256,7 +259,7 @@ def _completion(text: str, base: dict[str, Any]) -> dict[str, Any]:
 
 
 def _chunk(delta: dict[str, Any], base: dict[str, Any], end: str | None = None) -> dict[str, Any]:
-    """Return a delta as a completion chunk."""
+    """Return a delta as a completion chunk with the fields ``base``; ``end``: why it ends."""
     choice = {"index": 0, "delta": delta, "finish_reason": end, "logprobs": None}
     return {**base, "object": "chat.completion.chunk", "choices": [choice]}
 

@@ -402,9 +402,9 @@ class Sessions:
         return question is None or question.gone
 
     def _wait_for_first(self, place: int, worker: Worker | RemoteWorker) -> Waiting | None:
-        """Wait for a question and return it; None when the server stops.
+        """Wait for a question, mark it as running by worker ``place``, and return it.
 
-        Raises WorkerError if the idle worker ended.
+        None when the server stops. Raises WorkerError if the idle worker ended.
         """
         with self._changed:
             while True:
@@ -548,7 +548,10 @@ class Sessions:
 
 
 def _check_rate(times: deque[float], client: Client, most: int) -> None:
-    """Record a request of a client in ``times``. Raises BusyError if too many in a minute."""
+    """Record a request of a client in ``times``.
+
+    Raises BusyError if ``most`` were recorded in the last minute.
+    """
     now = time.monotonic()
     while times and times[0] < now - 60:
         times.popleft()
