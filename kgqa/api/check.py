@@ -350,7 +350,7 @@ def _add_loops(
     stored: dict[Triple, dict[int, list[Row]]],
     triples: Iterable[Triple],
 ) -> None:
-    """Add the edges of ``triples`` from an entity to itself, which walks omit."""
+    """Add to ``stored`` the edges of ``triples`` from an entity to itself, which walks omit."""
     loops = [
         (triple, key) for triple in triples for key in names.keys[triple[0]] & names.keys[triple[2]]
     ]

@@ -473,7 +473,7 @@ class _OpenReading:
 
 
 def turns_of(after: Answer | Sequence[Answer]) -> tuple[Turn, ...]:
-    """Return the earlier turns to which a follow-up may refer. Raises UsageError.
+    """Return the earlier turns to which a follow-up may refer.
 
     Raises UsageError for anything but answers.
     """

@@ -160,8 +160,8 @@ def record_of(
 ) -> Record:
     """Return the record of a question that was answered or failed. Raises GraphError.
 
-    ``seconds``: the time of a failed one. ``linked``: whether topics were searched by linking.
-    ``k``: of Hit@K.
+    ``given``: its answer or error; ``seconds``: the time of a failed one. ``linked``: whether to
+    score the linker, too. ``k``: of Hit@K.
     """
     answer = None if isinstance(given, Exception) else given
     gold = meanings_of(store, question.answers, question.names)

@@ -117,7 +117,7 @@ class QuestionFile:
         return f"{entries} malformed and counted as unanswered: {shown}{rest}."
 
     def sha256(self) -> str | None:
-        """Return the hash of the file. Raises DataError if it cannot be read."""
+        """Return the hash of the file, None without a path. Raises DataError if unreadable."""
         if self.path is None:
             return None
         try:
