@@ -202,7 +202,10 @@ def _import_ray(*, alone: bool) -> Any:
 
 
 def _check_answers(address: str) -> None:
-    """Raise WorkerError if no cluster answers; it is tried in a process that can be killed."""
+    """Raise WorkerError if no cluster answers; it is tried in a process that can be killed.
+
+    Raises UsageError for a malformed address.
+    """
     if address != "auto":
         host, _, port = address.rpartition(":")
         if not host or not port.isdigit():

@@ -165,7 +165,7 @@ def path_parts(edges: Iterable[Any], most: int = 0) -> list[str]:
 
 
 def path_text(edges: Iterable[Mapping[str, Any]], most: int = 0) -> str:
-    """Format a path as text, given its edges as JSON."""
+    """Format a path as text, given its edges as JSON; ``most``: as in :func:`shown_name`."""
     read = (json.loads(json.dumps(edge), object_hook=_as_object) for edge in edges)
     return "".join(path_parts(read, most))
 
@@ -237,5 +237,5 @@ def refusal(notes: Sequence[str], confidence: float | None) -> str:
 
 
 def first_of(in_all: int, given: int) -> str:
-    """Return a note that only the first of ``in_all`` answers are given."""
+    """Return a note that only the first ``given`` of ``in_all`` answers are given."""
     return f"There are {in_all:,} in all; {given:,} of them are given."
