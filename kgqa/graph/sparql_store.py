@@ -96,7 +96,7 @@ class SparqlStore:
     # ── states ──────────────────────────────────────────────────────────────────────────────
 
     def refresh(self) -> None:
-        """Read the attachment record again, and count the triples if that is due."""
+        """Read the attachment record again; if due, count the triples and empty the caches."""
         self._verified.clear()
         self._likely.clear()
         self._rows.clear()
@@ -522,7 +522,10 @@ class SparqlStore:
         return list(found)[:room]
 
     def _verify(self, triples: Sequence[Triple]) -> None:
-        """Query a batch of triples, and likely ones; cache which exist."""
+        """Query a batch of triples, in one request with scheduled reads; cache which exist.
+
+        A triple with a literal as head never does.
+        """
         sides: dict[str, list[str]] = {}
         for place, (head, relation, tail) in enumerate(triples):
             if head[:1] == '"':
