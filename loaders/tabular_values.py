@@ -60,9 +60,10 @@ _DAY_MONTH = r"^(\d{1,2}[ -]\p{L}+\.?[ -]|\p{L}+\.? \d{1,2},? )\d{4}$"
 
 
 def as_cells(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
-    """Return a column as trimmed strings, or as lists of them; None for bytes and embeddings.
+    """Return a column as trimmed strings, or as lists of them; None if it has no such form.
 
-    A cell that states a missing value (``NULLS``, or ``NA`` where it is not a code) is null.
+    That is a column of bytes, embeddings or nested values. A cell that states a missing value
+    (``NULLS``, or ``NA`` where it is not a code) is null.
     """
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):

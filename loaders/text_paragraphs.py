@@ -304,7 +304,10 @@ def _text_paragraphs(
 def _blocks(
     path: Path, name: str, markdown: bool, dropped: Counter[str], rejects: Rejects
 ) -> Iterator[str]:
-    """Yield the texts between blank lines; Markdown headings separately, code blocks dropped."""
+    """Yield the texts between blank lines; Markdown headings separately, code blocks dropped.
+
+    Lines that are not UTF-8 are rejected.
+    """
     held: list[str] = []
     fence = ""
     for number, raw in enumerate(_lines(path, rejects), 1):
