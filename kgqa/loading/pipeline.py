@@ -207,11 +207,11 @@ def load(
 ) -> IngestResult:
     """Load ``sources`` as the KG named ``kg`` into the store of ``writer``.
 
-    Stages are kept in ``work`` (``folder / "ingest"`` if it is None) until the KG is stored: a
-    stopped load continues after its last finished stage, if sources and options are the same.
-    Malformed lines go to ``folder / "rejects.tsv"``. Nothing becomes visible before the whole KG is
-    written. Raises IngestError if the dump holds no edge, another load of the KG is running, or the
-    disk is full, and what loader and writer raise.
+    Stages are kept in the folder "ingest" of ``work`` (of ``folder`` if it is None) until the KG is
+    stored: a stopped load continues after its last finished stage, if sources and options are the
+    same. Malformed lines go to ``folder / "rejects.tsv"``. Nothing becomes visible before the whole
+    KG is written. Raises IngestError if the dump holds no edge, another load of the KG is running,
+    or the disk is full, and what loader and writer raise.
     """
     started = time.monotonic()
     if not isinstance(sources, Sources):
