@@ -65,7 +65,10 @@ class RayExecutor:
     def run(
         self, opened: Opened[_T, _R], items: Iterable[_T]
     ) -> Generator[_R | WorkerError, None, None]:
-        """Yield the result of each item, in order, or a WorkerError if it was lost."""
+        """Yield the result of each item, in order, or a WorkerError if its work unit was lost.
+
+        Joins the cluster, or starts Ray, and leaves it at the end.
+        """
         ray = self._ray
         with self._cluster() as cpus:
             shared = ray.put(opened)
@@ -83,7 +86,10 @@ class RayExecutor:
 
     @contextmanager
     def _cluster(self) -> Iterator[int]:
-        """Join the cluster, or start Ray, as a context; yields the number of units at once."""
+        """Join the cluster, or start Ray, as a context; yields how many work units run at once.
+
+        Raises WorkerError, and UsageError for a malformed address.
+        """
         ray = self._ray
         if self._address:
             _check_answers(self._address)
@@ -116,7 +122,10 @@ class RayExecutor:
         return int(self._ray.cluster_resources().get("CPU", 0))
 
     def _result(self, reference: Any) -> Any:
-        """Wait for the result of a unit. Raises WorkerError if the cluster lost its nodes."""
+        """Wait for the result of a work unit; return a WorkerError if the unit was lost.
+
+        Raises its KgqaError, and WorkerError if it failed otherwise or the cluster lost its nodes.
+        """
         ray = self._ray
         try:
             while not ray.wait([reference], timeout=_LOOK_S)[0]:
@@ -146,7 +155,11 @@ _held: tuple[str, ExitStack, Callable[[Any], Any]] | None = None
 
 
 def _work_on_node(shared: list[Any], item: Any, version: str) -> Any:
-    """Process an item on a node, with the context opened once per process and run."""
+    """Process an item on a node, with the context opened once per process and run.
+
+    ``shared``: a list of the reference to the context; ``version``: of kgqa on the caller's
+    machine, which this one must equal. Raises WorkerError.
+    """
     global _held
     if version != __version__:
         raise WorkerError(
@@ -173,7 +186,10 @@ def _work_on_node(shared: list[Any], item: Any, version: str) -> Any:
 
 
 def _import_ray(*, alone: bool) -> Any:
-    """Import Ray with its environment settings; ``alone``: for a Ray of this machine alone."""
+    """Import Ray with its environment settings; ``alone``: for a Ray of this machine alone.
+
+    Raises UsageError if it is not installed.
+    """
     for name, value in (_QUIET | _ALONE if alone else _QUIET).items():
         os.environ.setdefault(name, value)
     try:
@@ -186,7 +202,10 @@ def _import_ray(*, alone: bool) -> Any:
 
 
 def _check_answers(address: str) -> None:
-    """Raise WorkerError if no cluster answers; it is tried in a process that can be killed."""
+    """Raise WorkerError if no cluster answers; it is tried in a process that can be killed.
+
+    Raises UsageError for a malformed address.
+    """
     if address != "auto":
         host, _, port = address.rpartition(":")
         if not host or not port.isdigit():
@@ -227,6 +246,6 @@ def _not_joined(address: str | None, reason: str) -> WorkerError:
 
 
 def _last_line(error: object) -> str:
-    """Return the last line of an error's text."""
+    """Return the last line of an error's text, without a final dot; its type if it is empty."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines[-1] if lines else type(error).__name__)[:300].rstrip(".")

@@ -113,7 +113,7 @@ class Settings(BaseSettings):
     def cache_folder(self) -> Path:
         """The folder of converted models: one for each user, whatever the home (``KGQA_CACHE``).
 
-        A user without a writable folder of their own, as in a container, has it in the home.
+        A user whose own cache folder is not writable, as in a container, has it in the home.
         """
         if self.cache:
             return self.cache
@@ -132,7 +132,7 @@ class Settings(BaseSettings):
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host name or address is this machine's own loopback."""
+    """Return whether a host name or address means this machine; names are not looked up."""
     if host == "localhost":
         return True
     try:

@@ -120,6 +120,8 @@ def said_entity(name: str, id_: str) -> str:
 def markdown(text: str) -> str:
     r"""Escape a sentence for Markdown: no link, image, HTML or path is interpreted.
 
+    A very long one is cut.
+
     >>> markdown("see ![it](http://x) <b> a -> b")
     'see !\\[it\\](http://x) \\<b> a -\\u003e b'
     """
@@ -130,8 +132,8 @@ def markdown(text: str) -> str:
 def shown_relation(edge: Any, most: int = 0) -> str:
     """Return the relation of a path's edge as text; ``^`` marks one against its direction.
 
-    ``edge``: has ``head``, ``relation`` and ``facts``, the stored triples behind it in order;
-    ``most``: as in :func:`shown_name`.
+    ``edge``: has ``head``, ``relation`` and ``facts``, the stored triples behind it in order (or
+    ``meant``, which goes before); ``most``: as in :func:`shown_name`.
     """
     facts = getattr(edge, "meant", ()) or edge.facts
     halves = edge.relation.split("..") if len(facts) == 2 else [edge.relation]
@@ -163,7 +165,7 @@ def path_parts(edges: Iterable[Any], most: int = 0) -> list[str]:
 
 
 def path_text(edges: Iterable[Mapping[str, Any]], most: int = 0) -> str:
-    """Format a path as text, given its edges as JSON."""
+    """Format a path as text, given its edges as JSON; ``most``: as in :func:`shown_name`."""
     read = (json.loads(json.dumps(edge), object_hook=_as_object) for edge in edges)
     return "".join(path_parts(read, most))
 
@@ -174,7 +176,7 @@ def code_span(shown: str) -> str:
 
 
 def read_name(shown: str) -> str:
-    """Parse a name that :func:`shown_name` formatted."""
+    """Parse a name that :func:`shown_name` quoted; any other text is returned unchanged."""
     if shown.startswith('"') and shown.endswith('"'):
         with suppress(ValueError):
             return str(json.loads(shown, strict=False))
@@ -189,7 +191,7 @@ def _without_marks(text: str, but: str = "") -> str:
 
 
 def _as_object(known: dict[str, Any]) -> Any:
-    """Convert a JSON edge or node to an object with attributes; other dicts stay."""
+    """Convert a JSON edge, fact or node to an object with attributes; other dicts stay."""
     return SimpleNamespace(**known) if known.keys() & {"id", "relation", "predicate"} else known
 
 
@@ -218,6 +220,8 @@ NO_EVIDENCE = "This graph seems to hold no answer"
 def refusal(notes: Sequence[str], confidence: float | None) -> str:
     """Return a sentence that the graph has no answer and how sure that is, from its notes.
 
+    The first note that refuses is taken; without one, a general sentence.
+
     >>> refusal(['Not in this graph: "Ada" has no fact that answers this.'], 0.97)
     'Not in this graph (fairly sure): "Ada" has no fact that answers this.'
     >>> refusal(['No: it is "-26", not "26".'], 0.97)
@@ -233,5 +237,5 @@ def refusal(notes: Sequence[str], confidence: float | None) -> str:
 
 
 def first_of(in_all: int, given: int) -> str:
-    """Return a note that only the first of ``in_all`` answers are given."""
+    """Return a note that only the first ``given`` of ``in_all`` answers are given."""
     return f"There are {in_all:,} in all; {given:,} of them are given."

@@ -62,7 +62,7 @@ class KgqaError(Exception):
 
 
 def _unpickled(kind: type[KgqaError], args: tuple[Any, ...], state: dict[str, Any]) -> KgqaError:
-    """Rebuild an error from its state, whatever its constructor's parameters."""
+    """Rebuild a pickled error of class ``kind``, whatever its constructor's parameters."""
     error = kind.__new__(kind, *args)
     error.__dict__.update(state)
     return error
@@ -258,7 +258,10 @@ def without_secrets(text: str, url: str | None = None) -> str:
 
 
 def _without_user(scheme: str, text: str, begin: int) -> tuple[str, int]:
-    """Return what may be shown of the authority at ``begin``, and where the text continues."""
+    """Return what may be shown of the authority at ``begin``, and where the text continues.
+
+    The user and password before it are left out; all of it, if it cannot be parsed.
+    """
     authority = _matched(_AUTHORITY, text, begin)
     run = _matched(_RUN, text, begin)
     last = run.rfind("@") if _is_login(scheme, authority) else authority.rfind("@")
@@ -314,7 +317,10 @@ def _matched(pattern: re.Pattern[str], text: str, begin: int) -> str:
 
 
 def _secrets(url: str) -> list[str]:
-    """Return a URL's password and what a parser may take for it, the longest first."""
+    """Return a URL's password and what a parser may take for it, the longest first.
+
+    Parts of fewer than three characters are left out.
+    """
     rest = url.partition("://")[2] or url.partition(":")[2]
     login, at, _ = rest.rpartition("@")
     if not at:

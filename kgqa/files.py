@@ -30,7 +30,8 @@ _DEEP = re.compile(r"(?<![\w\"'.-])(?:[\w\"'-]+[ \t]*\.[ \t]*){100}")  # a.b.câ€
 def writing(folder: Path, kg: str) -> Iterator[None]:
     """Lock the KG in ``folder`` against other writing commands, as a context.
 
-    Raises IngestError if one holds the lock.
+    Creates the folder, and removes it on failure if nothing was written. Raises IngestError if
+    another command holds the lock.
     """
     made = [parent for parent in (folder, *folder.parents) if not parent.exists()]
     folder.mkdir(parents=True, exist_ok=True)
@@ -53,7 +54,10 @@ def writing(folder: Path, kg: str) -> Iterator[None]:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file atomically, with the mode of the one it replaces. Raises OSError."""
+    """Write a file atomically, with the mode of the one it replaces, and flush it to disk.
+
+    Raises OSError.
+    """
     partial = path.with_name(f".{path.name}.partial")
     partial.write_bytes(content)
     sync(partial)
@@ -116,7 +120,7 @@ def sync(path: Path) -> None:
 
 
 def stamp_of(path: Path) -> tuple[int, ...] | None:
-    """Return a value that changes when the file at a path or its mode changes; None without one."""
+    """Return a value that changes when the file at a path or its mode changes; None if missing."""
     try:
         status = path.stat()
     except OSError:

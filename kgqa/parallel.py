@@ -43,8 +43,8 @@ class Executor(Protocol):
     ) -> Generator[_R | WorkerError, None, None]:
         """Yield the result of each item, in order, or a WorkerError if its worker was lost.
 
-        ``opened`` is called in each worker, and must be picklable. Raises what the work raises, and
-        WorkerError if no worker can run.
+        ``opened``: a context that yields the function for items; it is called in each worker, and
+        must be picklable. Raises what the work raises, and WorkerError if no worker can run.
         """
 
 
@@ -58,7 +58,10 @@ class LocalExecutor:
     def run(
         self, opened: Opened[_T, _R], items: Iterable[_T]
     ) -> Generator[_R | WorkerError, None, None]:
-        """Yield the result of each item, in order, or a WorkerError if its process ended."""
+        """Yield the result of each item, in order, or a WorkerError if its process ended.
+
+        One worker is this process itself.
+        """
         if self._count == 1:
             with opened() as work:
                 yield from map(work, items)
@@ -70,10 +73,11 @@ class LocalExecutor:
 def mapped(
     work: Callable[[_T], _R], items: Iterable[_T], workers: int | None = None, ahead: int = 1
 ) -> Generator[_R, None, None]:
-    """Yield ``work(item)`` in the order of the items, computed by a few threads.
+    """Yield ``work(item)`` in the order of the items, computed by ``workers`` threads.
 
     For work in NumPy and Arrow, which release the interpreter lock, or in another process.
-    ``ahead``: the number of items for each thread that run or wait to be fetched.
+    ``workers``: None for up to 8, by the number of CPUs; ``ahead``: the number of items for each
+    thread that run or wait to be fetched.
     """
     workers = workers or max(1, min(8, os.cpu_count() or 1))
     with ThreadPoolExecutor(workers) as pool:

@@ -31,7 +31,8 @@ def inherit_permissions(folder: Path) -> Iterator[None]:
 def mask_of(folder: Path) -> int:
     """Return the umask with which new files have the permissions of ``folder``.
 
-    It never lets everybody write, nor takes access from the owner.
+    It never lets everybody write, nor takes access from the owner; for a missing folder it lets
+    nobody else read.
     """
     try:
         return 0o077 & ~folder.stat().st_mode | 0o002

@@ -51,7 +51,7 @@ def append_record(path: Path, record: Mapping[str, Any]) -> None:
 def read_records(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
     """Yield (line number from 1, record) of each line that is not blank, None for a damaged one.
 
-    Raises OSError.
+    A line that is not a JSON object is damaged. Raises OSError.
     """
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):

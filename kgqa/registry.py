@@ -199,7 +199,7 @@ class Registry:
         return validated(model, given, f"the {self.kind} {name}", self.entries_with)
 
     def entries_with(self, field: str) -> list[str]:
-        """List the built-in entries that have an option of that name."""
+        """List the names of the built-in entries that have an option ``field``."""
         return [entry.name for entry in self.table if field in entry.options_model().model_fields]
 
 
@@ -209,7 +209,7 @@ def validated(
     of: str,
     having: Callable[[str], list[str]] = lambda field: [],
 ) -> Any:
-    """Validate options by ``model``; None stands for the default.
+    """Validate options by ``model``, and return the model; None stands for the default.
 
     ``of`` names the options' owner in errors; ``having`` returns what else has an option of a name.
     Raises UsageError that names the first option that is unknown, unusable, or belongs to another
@@ -272,13 +272,16 @@ def validated(
 
 
 def taken(model: type[Options], given: dict[str, Any], of: str) -> Any:
-    """Validate the fields of ``model`` in ``given``, and remove them from it. Raises UsageError."""
+    """Validate the fields of ``model`` in ``given``, and remove them from it; return the model.
+
+    ``of`` names the options' owner in errors. Raises UsageError.
+    """
     own = {name: given.pop(name) for name in list(given) if name in model.model_fields}
     return validated(model, own, of)
 
 
 def is_option(name: str) -> bool:
-    """Return whether a built-in method, search or loader has, or had, an option of that name."""
+    """Return whether a built-in method, search or loader has, or had, an option ``name``."""
     return any(
         name in (model := entry.options_model()).model_fields or name in model.removed
         for table in (METHODS, SEARCHES, LOADERS)

@@ -43,7 +43,7 @@ class Losses(Counter[str]):
 
 
 def lose(dropped: Counter[str], reason: str, count: int, example: str = "") -> None:
-    """Count left-out items under a reason; keep ``example`` if the reason is new."""
+    """Count left-out items under a reason; keep ``example`` if the reason has none yet."""
     if count > 0:
         dropped[reason] += count
         keep_example(dropped, reason, example)
@@ -88,7 +88,10 @@ class Rejects:
         self._file: IO[str] | None = None
 
     def add(self, source: str, line: int, reason: str, text: str) -> None:
-        """Count and write one rejected line (``line`` counts from 1)."""
+        """Count a rejected line and write it to the rejects file, which the first one creates.
+
+        ``line``: its number in ``source``, from 1; ``text``: the line, cut if it is long.
+        """
         self._report.rejected += 1
         self._report.reasons[reason] += 1
         if reason not in self._report.examples:
@@ -103,7 +106,7 @@ class Rejects:
         self._file.write(f"{where}\t{line}\t{why}\t{shown}\n")
 
     def close(self) -> None:
-        """Close the file, if it was created."""
+        """Close the rejects file, if a line was rejected."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -191,9 +194,10 @@ def _batch(schema: pa.Schema, columns: Mapping[str, Column]) -> pa.RecordBatch:
 
 
 def data_lines(name: str | Path) -> list[str]:
-    """Read the lines of a bundled list (``name`` a str) or of a file, without comments.
+    """Read the lines of a bundled list (``name`` a str) or of a file.
 
-    Raises DumpNotFoundError if the file cannot be read.
+    Comments and blank lines are left out. Raises DumpNotFoundError if the file cannot be read,
+    DumpMalformedError if it is not UTF-8.
     """
     try:
         if isinstance(name, str):

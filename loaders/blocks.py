@@ -56,7 +56,8 @@ DAMAGED: tuple[Any, ...] = (*_BROKEN, pa.ArrowInvalid, UnicodeDecodeError)
 def find_sources(sources: Sequence[Path], what: str) -> list[Path]:
     """List the files that ``sources`` name; a folder stands for its files, sorted by name.
 
-    Raises DumpNotFoundError if one is missing, or a folder is empty.
+    Hidden files and subfolders are skipped; ``what``: what the files hold, for the errors. Raises
+    DumpNotFoundError if a source is missing, or a folder holds no file.
     """
     paths: list[Path] = []
     for source in sources:
@@ -89,7 +90,10 @@ def nothing_read(
     report: Report,
     hint: str = "Check that the loader fits the file.",
 ) -> DumpMalformedError:
-    """Return the error of a load in which no line has the dump's form."""
+    """Return the error of a load in which no line has the dump's form.
+
+    ``what``: what the lines should be, as a noun; ``hint``: unless the lines are not UTF-8.
+    """
     names = ", ".join(display_name(source) for source in sources[:3]) + (
         " …" if len(sources) > 3 else ""
     )
@@ -114,7 +118,7 @@ def _has_text(path: Path) -> bool:
 
 
 def open_file(path: Path) -> io.BufferedReader:
-    """Open a file of a dump. Raises DumpNotFoundError, and what ``check_file`` does."""
+    """Open a file of a dump. Raises DumpNotFoundError, DumpMalformedError for a pipe or device."""
     check_file(path)
     try:
         return path.open("rb")
@@ -411,7 +415,7 @@ class ByteStream:
 
 
 def _truncated(source: Path, line: int, read: int) -> DumpMalformedError:
-    """Return the error of a compressed file that is cut short."""
+    """Return the error of a file cut short after ``read`` bytes of text, in line ``line``."""
     return DumpMalformedError(
         f"{source} is cut short: its compressed data ends after line {line - 1:,}"
         f" ({read:,} bytes of text).",
@@ -421,7 +425,7 @@ def _truncated(source: Path, line: int, read: int) -> DumpMalformedError:
 
 @contextmanager
 def unpacked(source: Path) -> Iterator[IO[bytes]]:
-    """Open a file decompressed, as a context.
+    """Open a file decompressed, as a context; its compression is detected by its content.
 
     Raises DumpNotFoundError, DumpMalformedError if the compression is damaged, or not what its name
     says; a parser of the bytes may raise such an error as one of ``DAMAGED``.
@@ -458,7 +462,10 @@ def read_json(path: Path, what: str, most: int, hint: str) -> Any:
 
 
 def _open(source: Path, stack: ExitStack, task: Task) -> IO[bytes]:
-    """Open a source decompressed by its magic bytes. Raises if these contradict its name."""
+    """Open a source decompressed by its magic bytes, closed by ``stack``.
+
+    Raises DumpNotFoundError, DumpMalformedError if its name says another compression.
+    """
     if source == STDIN:
         raw = cast("io.BufferedReader", sys.stdin.buffer)
         if os.name == "posix" and isinstance(raw.raw, io.FileIO) and not stat.S_ISREG(_mode(raw)):

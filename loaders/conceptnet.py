@@ -190,7 +190,10 @@ class BlockEdges(BlockReport):
 
 
 def read_block(block: Block, rules: Rules) -> BlockEdges:
-    """Parse a block of assertions; return its edges and the outcome of its other lines."""
+    """Parse a block of assertions; return its edges, and its left-out lines by reason.
+
+    ``rules``: which languages and weights to keep.
+    """
     part = BlockEdges(block.source)
     fields = split_block(block, "\t", COLUMNS)
     for position, count in fields.others.items():
@@ -250,7 +253,7 @@ def read_block(block: Block, rules: Rules) -> BlockEdges:
 
 
 def _reject_lines(part: BlockEdges, block: Block, positions: Sequence[int], reason: str) -> None:
-    """Reject the lines of a block at some positions."""
+    """Reject the lines of a block at ``positions``, which count from its first line."""
     for number, raw in lines_at(block, positions):
         part.reject(number, reason, raw)
 
@@ -273,7 +276,10 @@ def _fold(uris: pa.Array) -> pa.Array:
 
 
 def _read_metadata(raw: bytes) -> tuple[float, str]:
-    """Parse the JSON column; return the weight and the edge's properties. Raises ValueError."""
+    """Parse the JSON column; return the weight (1 if absent) and the edge's properties as JSON.
+
+    Raises ValueError with the fault.
+    """
     try:
         about = json_value(raw)
     except ValueError:

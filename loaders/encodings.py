@@ -96,7 +96,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def above_rows(lines: Sequence[str], delimiters: Sequence[str]) -> tuple[int, str]:
-    """Return how many lines precede a table, and the delimiter that the first declares.
+    """Return how many lines precede a table, and the delimiter that the first one declares ("").
 
     Such lines are ``sep=;``, which Excel writes and reads, comments, and empty lines.
     """
@@ -109,7 +109,7 @@ def above_rows(lines: Sequence[str], delimiters: Sequence[str]) -> tuple[int, st
 
 
 def _is_comment(lines: Sequence[str], place: int, delimiters: Sequence[str]) -> bool:
-    """Return whether a line is a comment, not a header such as ``#id,name`` or ``# x, y``."""
+    """Return whether line ``place`` is empty or a comment, not a header such as ``#id,name``."""
     line = lines[place]
     if not line.strip():
         return True

@@ -173,7 +173,7 @@ def _empty_file(path: Path) -> DumpMalformedError:
 
 
 def check_form(path: Path, wanted: str, takes: Sequence[Form] = ()) -> Form | None:
-    """Return a file's format if it is unknown or one that a loader ``takes``.
+    """Return a file's format if it is unknown (None) or one that a loader ``takes``.
 
     ``wanted``: what the loader reads, as a noun for the error. Raises DumpMalformedError for
     another format, with its name and the command that reads it.
@@ -189,7 +189,7 @@ def is_list_of_words(rows: Sequence[Sequence[str]]) -> bool:
     """Return whether rows of three words are prose, and not space-separated triples.
 
     Triples repeat their relations, and name an entity more than once or by something other than a
-    word of prose: an id, camelCase, a number, a symbol.
+    word of prose: an id, camelCase, a number, a symbol. Rows of other lengths are ignored.
     """
     rows = [row for row in rows if len(row) == 3]
     if not rows or is_header(rows[0]) or all(cell.isdecimal() for row in rows for cell in row):
@@ -248,7 +248,7 @@ def _unzstd(raw: bytes) -> bytes:
 
 
 def _text_of(raw: bytes) -> str | None:
-    """Decode bytes as UTF-8 or else Windows-1252; None if they are not text."""
+    """Decode bytes as UTF-16, UTF-32 or UTF-8, replacing what is invalid; None if binary."""
     if encoding := wide_encoding(raw):
         return raw.decode(encoding, "replace").removeprefix("\ufeff")
     if b"\0" in raw and sum(map(raw.count, _CONTROLS)) > _BINARY * len(raw):
@@ -257,7 +257,7 @@ def _text_of(raw: bytes) -> str | None:
 
 
 def _form_of_text(text: str, ending: str, *, whole: bool) -> Form | None:
-    """Detect the format of a text by its first lines and the file's ending.
+    """Detect the format of a text by its first lines and the file's ending; None if unknown.
 
     ``whole``: whether ``text`` is the whole file.
     """
@@ -346,7 +346,7 @@ def _form_of_header(line: str) -> Form | None:
 
 
 def _form_of_lines(lines: Sequence[str], ending: str) -> Form | None:
-    """Detect formats without a signature: settings, YAML, statements, prose."""
+    """Detect formats without a signature (settings, YAML, statements, prose); None for a table."""
     if not lines:
         return None
     if _SQL.match(lines[0]):
@@ -389,7 +389,7 @@ def _form_of_lines(lines: Sequence[str], ending: str) -> Form | None:
 
 
 def _is_punctuated(lines: Sequence[str]) -> bool:
-    """Return whether commas and semicolons are those of prose, followed by a space or line end."""
+    """Return whether lines are prose by punctuation: each comma is followed by a space."""
     text = "\n".join(line.strip() for line in lines)
     if len(lines) < 2 or re.search(r"[,;]\S|[\t|]", text):
         return False
@@ -399,7 +399,7 @@ def _is_punctuated(lines: Sequence[str]) -> bool:
 
 
 def _is_weighted(rows: Sequence[Sequence[str]], ending: str) -> bool:
-    """Return whether rows of three end in weights; all-integer rows are ids, as in OpenKE."""
+    """Return whether the third cells are weights; rows of integers alone are ids, as in OpenKE."""
     if not all(_NUMBER.fullmatch(row[2]) for row in rows):
         return False
     return ending in _EDGE_LISTS or any("." in row[2] or not row[1].isdecimal() for row in rows)
@@ -411,7 +411,7 @@ def _setting_share(lines: Sequence[str]) -> float:
 
 
 def _is_delimited(lines: Sequence[str]) -> bool:
-    """Return whether a delimiter occurs equally often in most lines."""
+    """Return whether some delimiter occurs equally often in most lines."""
     for delimiter in _DELIMITERS:
         counts = Counter(line.rstrip(" .,;!?").count(delimiter) for line in lines)
         number, often = counts.most_common(1)[0]

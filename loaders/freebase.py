@@ -88,7 +88,10 @@ _USES = {
 
 
 def use_of(term: bytes, filters: Filters) -> tuple[Use, str]:
-    """Return how a predicate is used, with its relation, or the reason for leaving it out."""
+    """Return how a predicate is used, with its relation if it makes edges.
+
+    For an unused predicate the text is the reason for leaving it out.
+    """
     try:
         iri = term[1:-1].decode()
     except UnicodeDecodeError:
@@ -137,7 +140,7 @@ class BlockReader:
         self._use_of = cache(partial(use_of, filters=filters))
 
     def read(self, block: Block) -> FreebasePart:
-        """Parse the statements of a block."""
+        """Parse the statements of a block; lines without the dump's form are rejected."""
         part = FreebasePart(block.source)
         fields = split_block(block, "\t", 4)
         good = _well_formed(block, fields)
@@ -170,7 +173,10 @@ def _well_formed(block: Block, fields: Fields) -> BoolArray:
 def _parse_lines(
     block: Block, positions: list[int], part: FreebasePart
 ) -> tuple[list[tuple[bytes, bytes, bytes]], list[int]]:
-    """Parse unusual lines by the pattern of a triple; return their terms and line numbers."""
+    """Parse unusual lines by the pattern of a triple; return their terms and line numbers.
+
+    Lines that do not match are rejected, and blank ones counted, in ``part``.
+    """
     terms: list[tuple[bytes, bytes, bytes]] = []
     numbers: list[int] = []
     for number, raw in lines_at(block, sorted(positions)):
@@ -246,7 +252,7 @@ class _BlockRows:
         return mask_of(pc.starts_with(self._objects_of(rows), b"<"))
 
     def _subjects(self, rows: IntArray) -> IntArray:
-        """Return the mids of lines' subjects, ``NO_MID`` for another subject, which is dropped."""
+        """Return the mids of lines' subjects, ``NO_MID`` (counted as dropped) for another one."""
         # A dump has the lines of an entity in a row, so most subjects are that of the line before.
         runs = pc.run_end_encode(self.subject.take(pa.array(rows)), run_end_type=pa.int32())
         ends = runs.run_ends.to_numpy()
@@ -256,7 +262,7 @@ class _BlockRows:
         return codes
 
     def _literals(self, rows: IntArray) -> Literals:
-        """Return the literals in the wanted language; literals in others are counted as dropped."""
+        """Return the lines' literals in the wanted language or none; count others as dropped."""
         terms = self._objects_of(rows)
         literals = read_literals(terms, self.language)
         foreign = np.ones(len(rows), dtype=np.bool_)
@@ -266,7 +272,7 @@ class _BlockRows:
         return literals
 
     def _add_names(self, rows: IntArray, uses: IntArray) -> None:
-        """Add the names and aliases that lines state."""
+        """Add the names and aliases that lines state; reject IRIs, empty and malformed texts."""
         quoted = ~self._are_iris(rows)
         self._reject_all(rows[~quoted], "name is not text")
         rows, uses = rows[quoted], uses[quoted]
@@ -314,7 +320,7 @@ class _BlockRows:
             self.part.inverses.add((local_name(ends[0]), local_name(ends[1])))
 
     def _add_relation_edges(self, rows: IntArray, relations: pa.DictionaryArray) -> None:
-        """Add the edges to mids and the edges to values that lines state."""
+        """Add the edges to mids and to values that lines state; other objects count as dropped."""
         heads = self._subjects(rows)
         known = heads != NO_MID
         rows, heads, relations = rows[known], heads[known], relations.filter(pa.array(known))
@@ -355,7 +361,7 @@ def _are_values(texts: pa.Array) -> BoolArray:
 
 
 def _mids(terms: pa.Array) -> tuple[IntArray, BoolArray]:
-    """Return the mid of each term (``NO_MID`` without one), and which terms are web addresses."""
+    """Return the mid of each term, ``NO_MID`` if it has none, and which terms are web addresses."""
     encoded = terms.dictionary_encode()
     unique = encoded.dictionary
     codes = encode_mids(unique, len(_START), 1)

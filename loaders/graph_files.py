@@ -122,7 +122,10 @@ def _lines(path: Path, rejects: Rejects) -> Iterator[tuple[int, str]]:
 
 
 def _node(id_: str, given: Mapping[str, Any], types: Iterable[str] = ()) -> Node:
-    """Build a node; the names of its attributes tell which are its name and types."""
+    """Build a node; its name and types are taken from attributes that usually hold them.
+
+    Empty attributes are dropped; ``given``: all attributes by name.
+    """
     properties = {key: value for key, value in given.items() if value not in (None, "")}
     plain = {key.casefold(): key for key in properties}
     node = Node(id_, types=list(types))
@@ -148,7 +151,10 @@ def _without_prefix(type_: str) -> str:
 
 
 def _edge(head: str, tail: str, given: Mapping[str, Any], relation: str = "") -> Edge:
-    """Build an edge; an attribute may give the relation if ``relation`` is empty or general."""
+    """Build an edge; without ``relation``, or if that is general, an attribute gives it.
+
+    Empty attributes are dropped; the relation stays "" if no attribute gives it.
+    """
     properties = {key: value for key, value in given.items() if value not in (None, "")}
     if isinstance(properties.get(_KEY), int):
         del properties[_KEY]  # it only counts the edges between two nodes
@@ -229,7 +235,7 @@ _CASTS: dict[str, Callable[[str], Any]] = {
 
 
 def _cast(text: str, kind: str) -> Any:
-    """Convert an attribute's text to its declared type; it stays text if that fails."""
+    """Convert an attribute's text to its declared type ``kind``; it stays text if that fails."""
     try:
         return _CASTS[kind](text) if kind in _CASTS else text
     except ValueError:
@@ -272,7 +278,10 @@ def _named_edges(edges: list[tuple[str, Edge]], named: bool) -> Iterator[Edge]:
 
 
 def _graphml_parts(path: Path, report: Report, rejects: Rejects) -> Iterator[tuple[str, Part]]:
-    """Yield (id given by the file or "", node or edge) of a GraphML file."""
+    """Yield (id given by the file or "", node or edge) of a GraphML file.
+
+    Hyperedges and ports are counted as dropped.
+    """
     keys: dict[str, tuple[str, str]] = {}
     default: dict[tuple[str, str], Any] = {}
     held: dict[str, Any] = {}
@@ -350,7 +359,10 @@ def _xml_part(
     rejects: Rejects,
     report: Report,
 ) -> Iterator[Part]:
-    """Build the node or edge of an XML element with its attributes ``given``."""
+    """Build the node or edge of an XML element with its attributes ``given``, in a list of 0 or 1.
+
+    An element without an id, or without both ends, is rejected.
+    """
     if element.tag == "node":
         if (id_ := element.get("id")) is None:
             rejects.add(str(path), report.lines, "a node without an id", str(element.attrib))
@@ -458,7 +470,10 @@ def _elements_of(read: dict[str, Any]) -> dict[str, Any]:
 
 
 def _node_id_of(end: Any, ids: list[str], known: set[str]) -> str | None:
-    """Return the node id that an edge's end means: an id, an object with one, or an index."""
+    """Return the node id that an edge's end means: an id, an object with one, or an index.
+
+    ``ids``: the nodes' ids in order. None if the end is missing.
+    """
     if isinstance(end, dict):
         end = end.get("id")
     if isinstance(end, int) and str(end) not in known and 0 <= end < len(ids):
@@ -467,7 +482,10 @@ def _node_id_of(end: Any, ids: list[str], known: set[str]) -> str | None:
 
 
 def _sif(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
-    """Read Cytoscape's simple interaction format: a node, a relation, and one or more nodes."""
+    """Read Cytoscape's simple interaction format: a node, a relation, and one or more nodes.
+
+    A line of one node is a node without edges.
+    """
     for number, line in _lines(path, rejects):
         head, *rest = [
             each for each in re.split(r"\t" if "\t" in line else r"\s", line) if each
@@ -557,7 +575,8 @@ _REST = re.compile(r"\s+(?:\{[^}]*\}\s*)?(?:!.*)?$|\s*\{[^}]*\}\s*(?:!.*)?$")
 def _obo(path: Path, report: Report, rejects: Rejects) -> Iterator[Part]:
     """Read the terms of an OBO file; relations get the names of their ``[Typedef]`` stanzas.
 
-    The first pass reads the names of relations, which are at the end of a file.
+    The first pass reads the names of relations, which are at the end of a file. Obsolete terms, and
+    tags that are not read, are counted as dropped.
     """
     with closing(Rejects(Path(os.devnull), Report())) as unused:
         names = {
@@ -628,7 +647,7 @@ _READ = {
 
 
 def _stanzas(path: Path, rejects: Rejects) -> Iterator[tuple[str, dict[str, list[str]]]]:
-    """Yield (kind, values by tag) of the stanzas of an OBO file."""
+    """Yield (stanza type, values by tag) of an OBO file; lines without a tag are rejected."""
     kind, values = "", dict[str, list[str]]()
     for number, line in _lines(path, rejects):
         line = line.strip()
@@ -648,7 +667,10 @@ def _stanzas(path: Path, rejects: Rejects) -> Iterator[tuple[str, dict[str, list
 
 
 def _property_value(value: str, names: dict[str, str]) -> tuple[str, str | None, str | None]:
-    """Parse a ``property_value``; return its relation, and a text or the id of a term."""
+    """Parse a ``property_value`` into its relation, a text and a term id; one of these is None.
+
+    ``names``: the name of each relation.
+    """
     called, end = _relation_and_target(value, names)
     if end.startswith('"'):  # a text may hold what begins a comment
         return called, _quoted(value), None
@@ -662,6 +684,6 @@ def _relation_and_target(value: str, names: dict[str, str]) -> tuple[str, str]:
 
 
 def _quoted(value: str) -> str:
-    """Return the first quoted text of a tag's value, unescaped."""
+    """Return the first quoted text of a tag's value, unescaped; "" if there is none."""
     found = _QUOTED.search(value)
     return re.sub(r"\\(.)", r"\1", found[1]) if found else ""

@@ -93,9 +93,9 @@ def read_graphs(
     progress: Progress,
     unnamed: str = UNNAMED,
 ) -> Iterator[Batch]:
-    """Read graph files as batches; ``unnamed``: the relation of edges without one.
+    """Read graph files as batches; note each file's format in ``progress``.
 
-    Raises DumpMalformedError.
+    ``unnamed``: the relation of edges without one. Raises DumpMalformedError.
     """
     relations: dict[str, None] = {}
     for file, form in graphs.items():
@@ -112,7 +112,7 @@ def read_graphs(
 
 
 def _batches_of(nodes: Sequence[Node], edges: Sequence[Edge]) -> Iterator[Batch]:
-    """Build batches of nodes, of edges' ends and of edges."""
+    """Build batches of nodes, of the edges' ends (so that each end exists), and of edges."""
     if nodes:
         batch = entity_batch(
             [node.id for node in nodes],
@@ -135,7 +135,7 @@ def _batches_of(nodes: Sequence[Node], edges: Sequence[Edge]) -> Iterator[Batch]
 
 
 def _walked_names(parts: Sequence[Node] | Sequence[Edge]) -> frozenset[str]:
-    """Return the properties that walks see as edges to values: short ones, no lists."""
+    """Return the properties that become edges to values: those that are never lists or long."""
     seen: dict[str, bool] = {}
     for part in parts:
         for name, value in part.properties.items():

@@ -36,7 +36,7 @@ def _is_url(source: object) -> bool:
 
 
 def name_of(sources: Sequence[object]) -> str:
-    """Return a KG name derived from the sources: a database's name, "" if there is none."""
+    """Return a KG name after the first source that is a database URL; "" if none is."""
     url = next((source for source in sources if isinstance(source, str) and _is_url(source)), "")
     try:  # of a URL that no parser reads, a password's end would be taken for the path
         return Path(urlsplit(without_secrets(url)).path).stem
@@ -47,10 +47,10 @@ def name_of(sources: Sequence[object]) -> str:
 def as_files(
     sources: Iterable[object], folder: Path, name: str, *, triples: bool = False
 ) -> list[Path]:
-    """Write sources that are not files to ``folder``; return the files of all sources.
+    """Write sources that are not files to ``folder`` as Parquet; return the files of all sources.
 
-    ``name``: of a table that has none. Raises UsageError for an object that is not a table, and the
-    errors of reading a database.
+    ``name``: of a table that has none; ``triples``: tuples of three are triples. Raises UsageError
+    for an object that is not a table, and the errors of reading a database.
     """
     files: list[Path] = []
     for source in sources:

@@ -78,9 +78,9 @@ _HALF = re.compile("[\ud800-\udfff]")
 
 
 def preference(tag: str | None, wanted: str) -> int:
-    """Return a language tag's rank of preference, the best first.
+    """Return a language tag's rank of preference, 0 the best.
 
-    The wanted tag, its regions, ``mul`` (every language), no tag, any other language.
+    The ``wanted`` tag, its regions, ``mul`` (every language), no tag, any other language.
 
     >>> [preference(tag, "en") for tag in ("en", "en-GB", "mul", None, "de")]
     [0, 1, 2, 3, 4]
@@ -189,7 +189,7 @@ def why_not(line: str) -> str:
 
 
 def match_line(part: BlockReport, number: int, raw: bytes) -> re.Match[str] | None:
-    """Match a line against ``TRIPLE``; if it is not a triple, reject it, or count it if blank."""
+    """Match a line against ``TRIPLE``; reject or count another line, and return None."""
     text = raw.decode(errors="backslashreplace")
     if reason := why_undecodable(raw):
         part.rejects.append((number, reason, text))
@@ -219,7 +219,7 @@ class Literals:
     faults: list[tuple[int, str]]
 
     def values(self, chosen: BoolArray) -> tuple[pa.Array, pa.Array]:
-        """Return ids and names of the value nodes of some texts."""
+        """Return ids and names of the value nodes of the texts under the mask ``chosen``."""
         texts, suffix = self.texts.filter(pa.array(chosen)), self.suffix[chosen]
         ends = pa.array([value_id("", *each)[1:] for each in self.suffixes], type=pa.string())
         ids = pc.binary_join_element_wise('"', texts, ends.take(pa.array(suffix)), "")
@@ -234,9 +234,9 @@ class Literals:
 
 
 def read_literals(terms: pa.Array, language: str | None) -> Literals:
-    """Parse a column of terms (binary) that all start with a quote.
+    """Parse a column of terms (binary) that all start with a quote; malformed ones are faults.
 
-    ``language``: the one to keep beside texts without one; None keeps all.
+    ``language``: the only tag kept; texts without a tag are kept, too. None keeps all.
     """
     places, content = offsets_of(terms)
     starts, ends = places[:-1], places[1:]
@@ -388,7 +388,11 @@ def read_ntriples(block: Block, language: str, rank: int, scope: str = "") -> Tr
 def _sort_triples(
     part: TriplesPart, terms: list[pa.Array], ranks: IntArray, language: str
 ) -> list[tuple[int, str]]:
-    """Add triples, given as columns of terms, to a part; return (position, reason) of rejects."""
+    """Add triples, given as columns of terms, to a part; return (position, reason) of rejects.
+
+    Labels of an entity in any language are kept with a rank; other texts in other languages, and
+    empty texts, are counted as dropped.
+    """
     subject, predicate, objects = terms
     encoded = predicate.dictionary_encode()
     predicates = encoded.dictionary
@@ -442,7 +446,10 @@ def _add_labels(
     chosen: BoolArray,
     ranks: IntArray | None,
 ) -> None:
-    """Add a batch of labels of subjects; without ``ranks`` they are aliases."""
+    """Add the texts under the mask ``chosen`` as labels; without ``ranks`` they are aliases.
+
+    ``rows``: the subject's row of each text.
+    """
     ids = subject.take(pa.array(rows[chosen]))
     texts = pc.utf8_trim_whitespace(literals.texts.filter(pa.array(chosen)))
     rank = np.full(len(ids), ALIAS) if ranks is None else ranks[rows[chosen]]

@@ -223,7 +223,10 @@ class _Parser:
         self._stream.check()
 
     def _statements(self, parsed: Iterator[Any]) -> Iterator[Any]:
-        """Yield the well-formed statements of the parser; reject the malformed ones."""
+        """Yield the well-formed statements of the parser; reject the malformed ones.
+
+        Reading ends at a fault in RDF/XML or JSON-LD, or after several faults in a row.
+        """
         faults = 0
         while True:
             try:

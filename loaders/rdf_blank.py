@@ -53,7 +53,7 @@ class BlankNodes:
     _held: list[pa.RecordBatch] = field(default_factory=list)
 
     def hold(self, terms: pa.RecordBatch) -> pa.RecordBatch:
-        """Keep the statements of ``TERMS`` with a blank node; return the others."""
+        """Hold back the statements of ``TERMS`` with a blank node as an end; return the others."""
         blank = pc.or_(
             pc.starts_with(terms.column("subject"), "_:"),
             pc.starts_with(terms.column("object"), "_:"),
@@ -80,7 +80,10 @@ class BlankNodes:
         return pc.replace_with_mask(column, blank, pa.array(names).take(encoded.indices))
 
     def resolved(self) -> Iterator[pa.RecordBatch | Counter[str]]:
-        """Yield the statements that the held ones mean, and counts of dropped ones by reason."""
+        """Yield the statements that the held ones mean, and counts of dropped ones by reason.
+
+        Lists and class expressions are replaced by what they mean; other blank nodes stay.
+        """
         held, self._held = self._held, []
         structural = pa.array(sorted(_STRUCTURE))
         nodes: set[str] = set()  # blank ones that are lists or class expressions
@@ -124,7 +127,11 @@ class _Expressions:
     unsaid: int = 0
 
     def edges(self, row: _Row, depth: int = 0) -> Iterator[_Row]:
-        """Yield the statements meant by one whose object is a list or a class expression."""
+        """Yield the statements meant by one whose object is a list or a class expression.
+
+        A statement with another object is yielded as it is; one that means nothing is counted in
+        ``unsaid``. ``depth``: of nesting, which is bounded.
+        """
         subject, predicate, object_, graph = row
         part = self.parts.get(object_)
         if part is None or depth > _DEEPEST:
@@ -142,7 +149,10 @@ class _Expressions:
             yield from self._restriction(subject, part, graph)
 
     def _restriction(self, subject: str, part: dict[str, str], graph: str | None) -> Iterator[_Row]:
-        """Yield the edges that an OWL restriction means; count it if it means none."""
+        """Yield the edges that an OWL restriction means; count it in ``unsaid`` if it means none.
+
+        ``part``: the restriction's values by predicate.
+        """
         filler = next((part[name] for name in _FILLERS if name in part), None)
         relation = part.get(_ON)
         fillers = [] if filler is None else self._named_classes(filler)
@@ -157,7 +167,7 @@ class _Expressions:
                 yield each, forward, subject, graph
 
     def _named_classes(self, filler: str, depth: int = 0) -> list[str]:
-        """Return the named classes that a filler (a class expression) consists of."""
+        """Return the named classes of a filler: itself, or those of an intersection; else []."""
         part = self.parts.get(filler)
         if part is None:
             return [filler]

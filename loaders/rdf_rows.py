@@ -78,7 +78,10 @@ class StatementsReader:
     inverses: dict[str, str] = field(default_factory=dict)
 
     def take(self, part: TriplesPart, terms: pa.RecordBatch) -> None:
-        """Add statements, rows of ``TERMS``, to a part as edges, types, labels and values."""
+        """Add statements, rows of ``TERMS``, to a part as edges, types, labels and values.
+
+        Statements on predicates, and types that every node has, are counted as dropped.
+        """
         subject = _iris(terms.column("subject"))
         encoded = terms.column("predicate").dictionary_encode()
         predicates = _iris(encoded.dictionary)
@@ -121,7 +124,11 @@ class StatementsReader:
         use: IntArray,
         ranks: IntArray,
     ) -> None:
-        """Add statements with a literal to a part: names, aliases, and edges to values."""
+        """Add statements with a literal to a part: names, aliases, and edges to values.
+
+        Texts in other languages (of names, all are kept) and empty ones count as dropped; malformed
+        ones are rejected. ``use`` and ``ranks``: of each statement.
+        """
         literals = read_literals(terms.cast(pa.binary()), None)
         order = np.array([preference(tag, self.language) for tag, _ in literals.suffixes] or [0])
         class_ = order[literals.suffix]
@@ -159,7 +166,10 @@ class StatementsReader:
         chosen: BoolArray,
         rank: IntArray,
     ) -> pa.Array:
-        """Add names or aliases to a part; return the ids of their subjects."""
+        """Add the texts under the mask ``chosen`` as names or aliases; return their subjects' ids.
+
+        ``rows``: the subject's row of each text; ``rank``: of each chosen text, 0 the best.
+        """
         ids = subject.take(pa.array(rows[chosen]))
         trimmed = pc.utf8_trim_whitespace(texts.filter(pa.array(chosen)))
         columns = [ids, trimmed, pa.array(rank)]
@@ -182,7 +192,11 @@ class StatementsReader:
         objects: pa.Array,
         iri: BoolArray,
     ) -> None:
-        """Record the inverse relations that ``owl:inverseOf`` statements declare."""
+        """Record both directions of each ``owl:inverseOf`` statement among the given ones.
+
+        ``which``: each statement's index into ``predicates``; ``iri``: whether its object is an
+        IRI.
+        """
         place = predicates.index(INVERSE).as_py()
         if place >= 0:
             rows = pa.array(iri & (which.to_numpy() == place))

@@ -48,7 +48,10 @@ class Fields:
 def split_block(
     block: Block, delimiter: str, count: int, wanted: Sequence[int] | None = None
 ) -> Fields:
-    """Split the lines of ``block`` into ``count`` fields; return the ``wanted`` ones, or all."""
+    """Split the lines of ``block`` into ``count`` fields; return the ``wanted`` ones, or all.
+
+    Lines with another number of fields are listed in ``others``.
+    """
     content = np.frombuffer(block.data, dtype=np.uint8)
     marks = np.flatnonzero((content == LINE_FEED) | (content == ord(delimiter)))
     last = np.flatnonzero(content[marks] == LINE_FEED)  # the mark that ends each line
@@ -176,7 +179,7 @@ def has_nul(texts: pa.Array) -> BoolArray:
 
 
 def each_once(texts: pa.Array, change: Callable[[str], str | None]) -> pa.Array:
-    """Apply ``change`` to each string, once for equal ones; nulls stay."""
+    """Apply ``change`` to each string, once for equal ones; nulls stay, and None becomes null."""
     encoded = texts.dictionary_encode()
     changed = [change(text) for text in encoded.dictionary.to_pylist()]
     return pa.array(changed, type=pa.string()).take(encoded.indices)
@@ -237,7 +240,7 @@ class BlockReport:
     examples: dict[str, str] = field(default_factory=dict)
 
     def drop(self, reason: str, which: BoolArray, column: pa.Array) -> None:
-        """Count the rows of the mask ``which`` as dropped, with one of ``column`` as an example."""
+        """Count the rows of the mask ``which`` as dropped; one of ``column`` is the example."""
         if count := int(np.count_nonzero(which)):
             self.dropped[reason] += count
             example = column[int(np.argmax(which))].as_py()
@@ -245,7 +248,7 @@ class BlockReport:
             self.examples.setdefault(reason, str(shown)[:60])
 
     def reject(self, number: int, reason: str, line: str | bytes) -> None:
-        """Reject a line, or count it if it is blank."""
+        """Reject a line, or count it as dropped if it is blank."""
         if line.strip():
             text = line if isinstance(line, str) else line.decode(errors="backslashreplace")
             self.rejects.append((number, reason, text))
@@ -253,7 +256,10 @@ class BlockReport:
             self.dropped[BLANK] += 1
 
     def decodable(self, block: Block, wanted: BoolArray | None = None) -> BoolArray:
-        """Return which lines of a block (or of the ``wanted`` ones) are UTF-8; reject others."""
+        """Return which lines of a block are UTF-8; reject the others.
+
+        ``wanted``: the only lines to look at; other lines are False.
+        """
         good = np.ones(block.lines, dtype=np.bool_) if wanted is None else wanted.copy()
         bad = undecodable(block)
         bad = bad[good[bad]]

@@ -125,7 +125,11 @@ class TablesLoader:
         progress: Progress,
         graph: Mapping[str, TableMapping],
     ) -> dict[str, TableMapping]:
-        """Return the mapping of the tables, given by the user or inferred, and write it."""
+        """Return the mapping of the tables, given by the user or inferred.
+
+        Writes it beside the rejects file. ``graph``: the mapping of tables that are a graph's nodes
+        and edges, which replaces the inferred one.
+        """
         path = rejects.path.with_name(MAPPING_FILE)  # the KG's folder, where updates find it
         given = self.options.mapping
         mapping = {**infer(tables), **graph} if given is None else read_mapping(given)
@@ -171,7 +175,7 @@ def _note_ambiguous_dates(table: Table, mapping: TableMapping, progress: Progres
 
 
 def _report_mapping(table: Table, mapping: TableMapping | None, report: Report) -> None:
-    """Note what a table's rows became, and which of its columns are left out."""
+    """Record in ``report`` how a table's entities are named, and which columns are left out."""
     if mapping is None:
         return
     if not mapping.edge or mapping.type:
@@ -192,7 +196,10 @@ def _check_columns(
     path: Path,
     progress: Progress | None,
 ) -> None:
-    """Report the mapped columns that tables lack: to ``progress``, or raise UsageError if None."""
+    """Report the mapped columns that tables lack: to ``progress``, or raise UsageError if None.
+
+    ``path``: the mapping file, which the message names.
+    """
     for table in tables:
         columns = mapping[table.name].columns if table.name in mapping else {}
         lacking = [

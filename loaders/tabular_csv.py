@@ -118,7 +118,7 @@ def read_csv(path: Path, header: Sequence[str] | None = None) -> Delimited:
 
 
 def header_of(path: Path) -> list[str]:
-    """Return the column names of a file that holds only a header; [] if it holds more."""
+    """Return the column names of a file that holds only one line; [] if it holds more."""
     with unpacked(path) as stream:
         sample = stream.read(_SAMPLE)
     lines = [line for line in lines_of(sample.decode(errors="replace")) if line.strip()]
@@ -158,9 +158,10 @@ def _encoding(path: Path, sample: bytes) -> tuple[str, bool]:
 
 
 def _dialect(path: Path, sample: str, given: Sequence[str] | None) -> _Dialect:
-    """Detect the delimiter that splits the header and most rows alike, and the header's place.
+    """Detect the delimiter that splits the header and most rows alike, and where the header is.
 
     A header may be preceded by ``sep=;``, as Excel writes it, by comments, and by a title.
+    ``given``: the header, if it is in another file. Raises DumpMalformedError.
     """
     sample = sample.removeprefix("\ufeff")
     if not sample.strip():
@@ -194,7 +195,7 @@ def _dialect(path: Path, sample: str, given: Sequence[str] | None) -> _Dialect:
 
 
 def _title_rows(rows: Sequence[Sequence[str]]) -> int:
-    """Count the rows of one field that precede the first row of a table with more fields."""
+    """Count the rows of one field that precede the first row with more fields, the header."""
     width, _ = Counter(map(len, rows)).most_common(1)[0]
     if width < 2:
         return 0
@@ -336,7 +337,10 @@ def _has_stray_quotes(path: Path, encoding: str, dialect: _Dialect) -> bool:
 
 
 def _read_by_lines(path: Path, encoding: str, dialect: _Dialect, names: Sequence[str]) -> Delimited:
-    """Parse a table line by line, dropping unpaired quotes."""
+    """Parse a table line by line, dropping unpaired quotes; blank lines are skipped.
+
+    Rows with another number of fields are listed as broken.
+    """
     width, mark = len(names), dialect.delimiter
     with _text_lines(path, encoding, dialect) as whole:
         lines = [line.rstrip("\r\n") for line in whole]
@@ -368,7 +372,10 @@ def _read_by_lines(path: Path, encoding: str, dialect: _Dialect, names: Sequence
 
 
 def _record_at(lines: Sequence[str], place: int, dialect: _Dialect) -> tuple[list[str] | None, int]:
-    """Parse the record at a line; return its fields (None if malformed) and its number of lines."""
+    """Parse the record at line ``place``; return its fields and its number of lines.
+
+    The fields are None, and the number 1, if its quotes are malformed.
+    """
     for used in range(1, 1 + min(_SPAN, len(lines) - place)):
         text = "\n".join(lines[place : place + used])
         try:
@@ -388,7 +395,8 @@ def _repair(columns: pa.Table, rows: IntArray, broken: list[_Broken], delimiter:
 
     A field that begins with a space, where hardly a field of a good row does, belongs to the field
     before it: the delimiter between them should have been quoted. A row that ends early lacks the
-    last fields, which some programs leave out if they are empty.
+    last fields, which some programs leave out if they are empty. ``rows``: numbers of the good
+    ones.
     """
     count = columns.num_columns
     shares = [pc.mean(pc.starts_with(column, " ")).as_py() or 0.0 for column in columns.columns]
@@ -422,10 +430,10 @@ def _repair(columns: pa.Table, rows: IntArray, broken: list[_Broken], delimiter:
 
 
 def _ending_early(broken: Sequence[_Broken], count: int, delimiter: str) -> set[int]:
-    """Return the numbers of the rows that lack only their last fields.
+    """Return the numbers of the broken rows that lack only their last fields.
 
     Two consecutive rows that together have one row's fields are a row that was cut, except between
-    tabs, where a field has no line ends.
+    tabs, where a field has no line ends. ``count``: the fields of a whole row.
     """
     widths = {number: len(fields) for number, _, fields in broken}
 

@@ -99,7 +99,7 @@ class _Marks:
 
     @classmethod
     def of(cls, archive: zipfile.ZipFile, part: str) -> _Marks:
-        """Read the marks from the sheet's XML part in the archive; none if the part is missing."""
+        """Read the marks from the sheet's XML file ``part`` in the archive; none without it."""
         if part.lstrip("/") not in archive.namelist():
             return cls()
         text = archive.read(part.lstrip("/"))
@@ -199,7 +199,7 @@ def _fill_merged(rows: list[Row], marks: _Marks, budget: Budget) -> None:
 
 
 def _header_row(rows: Sequence[Row]) -> int:
-    """Return the index of the header: the first row as wide as the rows below it."""
+    """Return the index of the header: the first row about as wide as those below; else 0."""
     widths = [sum(cell is not None for cell in row) for _, row in rows[:_HEADED]]
     for place, width in enumerate(widths):
         below = sorted(widths[place + 1 :])

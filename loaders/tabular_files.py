@@ -71,7 +71,7 @@ def read_tables(files: Sequence[Path], progress: Progress) -> list[Table]:
 
 
 def _header_files(files: Sequence[Path]) -> dict[Path, Path]:
-    """Return, for each delimited file whose header is in a file of its own, that file.
+    """Return the header file of each delimited file whose header is in a file of its own.
 
     So are neo4j-admin's: ``persons_header.csv`` is of ``persons.csv``, ``persons_1.csv``, ….
     """
@@ -100,7 +100,11 @@ def table_files(source: Path, progress: Progress) -> list[Path]:
 
 
 def _tables_among(files: Sequence[Path], holder: str, progress: Progress, *more: str) -> list[Path]:
-    """Return the tables among files, and files with the endings ``more``; note the others."""
+    """Return the tables among files; note the other files in ``progress``.
+
+    ``more``: further endings to take; ``holder``: where the files are, for the error. Raises
+    DumpNotFoundError if none is a table.
+    """
     known = (*_DELIMITED, ".sif", *_ARROW, *_PARQUET, *_LINES, *_EXCEL, *_SQLITE, *more)
     tables = [
         path
@@ -115,7 +119,7 @@ def _tables_among(files: Sequence[Path], holder: str, progress: Progress, *more:
 
 
 def unzipped(files: Sequence[Path], folder: Path, progress: Progress) -> list[Path]:
-    """Replace zip archives by the tables in them, unpacked to ``folder``.
+    """Replace zip archives by the tables in them, unpacked to ``folder``; other files stay.
 
     Raises DumpMalformedError for an archive that is damaged, encrypted or expands too far,
     DumpNotFoundError for one that holds no table.
@@ -139,7 +143,10 @@ def unzipped(files: Sequence[Path], folder: Path, progress: Progress) -> list[Pa
 
 
 def _unpack(path: Path, into: Path) -> list[Path]:
-    """Unpack the files of an archive to a folder, without their paths, within size limits."""
+    """Unpack the files of an archive to a folder, without their paths; hidden ones are skipped.
+
+    Raises DumpMalformedError if they are too large, or two have one name.
+    """
     left = max(_FREE, _MAX_RATIO * path.stat().st_size)
     files: list[Path] = []
     with zipfile.ZipFile(path) as archive:

@@ -120,7 +120,10 @@ def _relation_columns(table: Table) -> Iterator[str]:
 
 
 def _specific_relation(table: Table, relation: str) -> str:
-    """Return the column that holds the specific relation, if ``relation`` holds a general one."""
+    """Return the column that holds the specific relation, if column ``relation`` is general.
+
+    Returns ``relation`` if no column does.
+    """
     if not pa.types.is_string(table.columns[relation].type):
         return relation
     values = pc.unique(table.columns[relation])
@@ -141,7 +144,10 @@ def _matching(values: pa.Array, pattern: str) -> float:
 def _ends(
     table: Table, relation: str, tables: Sequence[Table]
 ) -> tuple[Table, str, str, str] | None:
-    """Find the node table that a table's edges join: (nodes, key, head column, tail column)."""
+    """Find the node table that a table's edges join: (nodes, key, head column, tail column).
+
+    None if fewer than two columns hold keys of one other table of ``tables``.
+    """
     named = {_bare_name(name): name for name in table.columns}
     for nodes in tables:
         if nodes is table or not len(nodes):
@@ -171,7 +177,10 @@ def _ends(
 
 
 def _called(columns: Sequence[str], named: Mapping[str, str], names: Sequence[str]) -> str | None:
-    """Return the first of ``columns`` named as one of ``names`` (``named``: by bare name)."""
+    """Return the first of ``columns`` named as one of ``names``, or ending in one; else None.
+
+    ``named``: the columns by their names without punctuation.
+    """
     for name in names:
         for plain, column in named.items():
             is_called = plain in (name, f"{name}id", f"{name}index") or name in words(column)[-1:]
@@ -181,7 +190,7 @@ def _called(columns: Sequence[str], named: Mapping[str, str], names: Sequence[st
 
 
 def _is_among(column: pa.ChunkedArray, known: pa.Array) -> bool:
-    """Return whether most values of a text column are among ``known``."""
+    """Return whether most values of a text column are among ``known``; False for other columns."""
     if not pa.types.is_string(column.type) or column.null_count == len(column):
         return False
     shared = pc.is_in(column.drop_null(), value_set=known)
@@ -225,7 +234,10 @@ def _nodes_mapping(nodes: Table, key: str) -> TableMapping:
 
 
 def _with_ending(named: Mapping[str, str], names: Sequence[str]) -> str | None:
-    """Return the column whose bare name is one of ``names``, or ends in one, None if none."""
+    """Return the column whose bare name is one of ``names``, or ends in one; None if none.
+
+    ``named``: the columns by their names without punctuation.
+    """
     for name in names:
         if name in named:
             return named[name]
@@ -233,7 +245,10 @@ def _with_ending(named: Mapping[str, str], names: Sequence[str]) -> str | None:
 
 
 def _are_classes(column: pa.ChunkedArray, few: int) -> bool:
-    """Return whether a column has so few distinct values that they are classes."""
+    """Return whether a column has so few distinct values that they are classes.
+
+    ``few``: a number of values that is few in a table of any length.
+    """
     values = pc.unique(column).drop_null()
     return 0 < len(values) <= max(few, min(_MANY, len(column) // 2 + 1))
 
@@ -241,7 +256,7 @@ def _are_classes(column: pa.ChunkedArray, few: int) -> bool:
 def _edges_mapping(
     table: Table, relation: str, head: str, tail: str, nodes: Table, key: str
 ) -> TableMapping:
-    """Return the mapping of a table of edges."""
+    """Return the mapping of a table of edges, whose ends are keys of the table ``nodes``."""
     columns = {name: ColumnMapping(to=f"{nodes.name}.{key}") for name in (head, tail)}
     for column in table.columns:
         if column not in (head, tail, relation):

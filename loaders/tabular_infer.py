@@ -103,12 +103,12 @@ class _Column:
 
     @property
     def is_name_like(self) -> bool:
-        """Whether the values are texts as short as names."""
+        """Whether the values are single texts as short as names."""
         return self.kind == "text" and not self.split and self.length <= 2 * _SHORT
 
     @property
     def once(self) -> float:
-        """The number of distinct values per filled cell."""
+        """The number of distinct values per filled cell: 1 if each value occurs once."""
         return len(self.values) / max(1, self.filled)
 
     def single_words(self) -> bool:
@@ -182,7 +182,7 @@ class _Plan:
 
     @property
     def ends(self) -> list[str]:
-        """The columns that point to entities with ids, as the ends of an edge."""
+        """The columns that hold ids of entities (with or without a table), the ends of an edge."""
         return [name for name in self.columns if name in self.links or name in self.untold]
 
 
@@ -256,7 +256,7 @@ def describes_schema(table: Table, tables: Sequence[Table]) -> bool:
 
 
 def _find_key(plan: _Plan, plans: dict[str, _Plan]) -> None:
-    """Set the plan's key to the declared one, or to a column with the name of a key."""
+    """Set the plan's key to the declared one, or to a unique column named as a key, if any."""
     if plan.table.key and all(name in plan.columns for name in plan.table.key):
         plan.key, plan.strong = plan.table.key, True
         return
@@ -296,12 +296,15 @@ def _is_other(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> bool:
 
 
 def _is_key_of_other(base: str, plan: _Plan, plans: dict[str, _Plan]) -> bool:
-    """Return whether a column's name without ``id`` is that of another table."""
+    """Return whether ``base``, a column's name without ``id``, is another table's name."""
     return any(base == other.called for other in plans.values() if other is not plan)
 
 
 def _find_weak_key(plan: _Plan, plans: dict[str, _Plan]) -> None:
-    """Set the plan's key to a unique column: one with codes first, then one with names."""
+    """Set the plan's key to a unique column: one with codes first, then one with names.
+
+    Columns named as another table or as an end of edges are passed over; () if none is left.
+    """
     best = (0, "")
     for place, column in enumerate(plan.columns.values()):
         if not column.unique or column.kind not in ("text", "integer") or len(column.values) < 2:
@@ -349,7 +352,10 @@ def _overlap(column: _Column, target: _Column) -> float:
 def find_name(
     columns: dict[str, _Column], type_: Sequence[str], key: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Return the columns that name a row, () if there are none."""
+    """Return the columns that name a row, () if there are none.
+
+    ``type_``: the words for a row; ``key``: the table's key columns.
+    """
     texts = [column for column in columns.values() if column.is_name_like and not column.blob]
     of_key = relation_of(key[0]).split() if len(key) == 1 else []
     places = parts_of_name([c.words for c in texts], lambda at: texts[at].single_words())
@@ -403,7 +409,7 @@ def find_name(
 
 
 def _people_in(texts: Sequence[_Column]) -> list[_Column]:
-    """Return the columns with another person's name in nearly every row, the rows' own people."""
+    """Return the columns with a person's name in each cell, hardly ever the same one twice."""
     return [
         column
         for column in texts
@@ -417,7 +423,10 @@ def _people_in(texts: Sequence[_Column]) -> list[_Column]:
 
 
 def _find_links(plan: _Plan, plans: dict[str, _Plan]) -> None:
-    """Set the plan's links: which columns point to which column of which table."""
+    """Set the plan's links: which columns point to which column of which table.
+
+    Columns of ids of entities without a table are set in ``untold``, with the entities' type.
+    """
     for name, (to, at) in plan.table.foreign.items():
         if name in plan.columns and to in plans and at in plans[to].columns:
             plan.links[name] = (to, at)
@@ -452,7 +461,7 @@ def _find_links(plan: _Plan, plans: dict[str, _Plan]) -> None:
 
 
 def _is_level(column: _Column, plan: _Plan) -> bool:
-    """Return whether a column holds the table's own kind of entity, such as a parent or child.
+    """Return whether a column holds other entities of the table's type: a parent, a child.
 
     Not all of these need a row. They are above the key, or, without a key, above and below.
     """
@@ -471,7 +480,7 @@ def _is_level(column: _Column, plan: _Plan) -> bool:
 
 
 def _common_target(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> tuple[str, str] | None:
-    """Return the (table, column) that both columns of a table of pairs point to.
+    """Return the (table, column) that both columns of a table of pairs point to, None if not so.
 
     For instance courses, and the courses that they require.
     """
@@ -508,7 +517,7 @@ def _label_of(column: _Column, plan: _Plan) -> str:
 
 
 def _names_other_ids(label: _Column, column: _Column, plan: _Plan) -> bool:
-    """Return whether a column of names belongs, by its own name, to another column of ids."""
+    """Return whether ``label``, a column of names, belongs by its own name to other ids."""
     others = (c.words[:-1] for c in plan.columns.values() if c.words[-1] in ID_WORDS)
     return label.words[:-1] in [words_ for words_ in others if words_ != column.words[:-1]]
 
@@ -530,7 +539,10 @@ def _is_time(column: _Column) -> bool:
 
 
 def _people_table(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> _Plan | None:
-    """Return the only other table of people that has all ids of a column named by a role."""
+    """Return the only other table of people that has all ids of a column named by a role.
+
+    None for another column, or if several tables are of people.
+    """
     said = ROLE_WORDS.intersection(words(relation_of(column.name)))
     if not said or column.name in (*plan.key, *plan.name):
         return None
@@ -553,7 +565,7 @@ def _are_people(plan: _Plan) -> bool:
 
 
 def _contains_all(column: _Column, of: _Column) -> bool:
-    """Return whether a column has all values of another column."""
+    """Return whether ``column`` has all values of the column ``of``."""
     if column.values.type != of.values.type:
         return False
     return bool(pc.all(pc.is_in(of.values, value_set=column.values)).as_py())
@@ -595,7 +607,10 @@ def _link_score(
 def _name_score(
     column: _Column, plan: _Plan, to: _Plan, target: _Column, plans: dict[str, _Plan]
 ) -> float:
-    """Score how clearly a column's name says that it points to a table: 3 certain, 0 not at all."""
+    """Score how clearly a column's name says that it points to a table: 3 certain, 0 not at all.
+
+    ``target``: the column of the table ``to`` that it would point to.
+    """
     base = relation_of(column.name).replace(" ", "")
     joined = "".join(column.words)
     same = joined == "".join(target.words) and joined not in _GENERIC
@@ -631,7 +646,7 @@ def _name_score(
 
 
 def _is_name_end(base: str, to: _Plan) -> bool:
-    """Return whether a column's name is the end of a table's name, without its first words."""
+    """Return whether ``base``, a column's name, is a table's name without its first words."""
     return to.called.endswith(base) and any(
         base == "".join(to.words[at:]) for at in range(1, len(to.words))
     )
@@ -646,7 +661,7 @@ def _is_end(column: _Column, plan: _Plan, plans: dict[str, _Plan]) -> bool:
 
 
 def _is_join(plan: _Plan, plans: dict[str, _Plan]) -> bool:
-    """Return whether a table's rows are edges: a unique pair of ends, and no key."""
+    """Return whether a table's rows are edges: a unique pair of ends, and no key or name."""
     ends = plan.ends
     if len(ends) != 2 or any(plan.columns[name].split for name in ends):
         return False
@@ -681,7 +696,10 @@ def _key_of_links(plan: _Plan) -> tuple[str, ...]:
 
 
 def _thing_types(plans: dict[str, _Plan]) -> dict[tuple[str, str], str]:
-    """Return the type of the entities that a column's values are, by (table, column)."""
+    """Return the type of the entities that a column's values are, by (table, column).
+
+    Columns of other values, and types that are tables, are left out.
+    """
     tables = {type_name(plan.words) for plan in plans.values() if not plan.joins}
     free = {
         (plan.table.name, column.name): column
@@ -711,9 +729,10 @@ def _thing_types(plans: dict[str, _Plan]) -> dict[tuple[str, str], str]:
 def _common_kinds(
     said_of: dict[tuple[str, str], list[str]], free: dict[tuple[str, str], _Column]
 ) -> dict[tuple[str, str], list[str]]:
-    """Return the shared noun of columns that hold one kind of entity, by their values and words.
+    """Return the shared noun of columns that hold one type of entity, by their values and words.
 
     ``pickup_zone`` and ``dropoff_zone`` are zones, ``placeOfBirth`` and ``placeOfDeath`` places.
+    ``said_of``: the words of each (table, column); ``free``: the columns themselves.
     """
     found: dict[tuple[str, str], list[str]] = {}
     for (one, first), (other, second) in combinations(said_of.items(), 2):
@@ -727,7 +746,7 @@ def _common_kinds(
 
 
 def _head_noun(said: list[str]) -> list[str]:
-    """Return the head noun of a phrase: ``place`` of birth, pickup ``zone``."""
+    """Return the head noun of a phrase, in a list: ``place`` of birth, pickup ``zone``."""
     return (said[: said.index("of")] if "of" in said[1:] else said)[-1:]
 
 
@@ -760,7 +779,11 @@ def _table_mapping(
     things: dict[tuple[str, str], str],
     taken: dict[str, str],
 ) -> TableMapping:
-    """Return the mapping of a table from its finished plan."""
+    """Return the mapping of a table from its finished plan.
+
+    ``things``: the type of the entities in each (table, column); ``taken``: the table that first
+    got each type, which is filled here.
+    """
     table = plan.table
     columns: dict[str, ColumnMapping] = {}
     types = []
@@ -793,7 +816,10 @@ def _table_mapping(
 def _column_mapping(
     plan: _Plan, plans: dict[str, _Plan], column: _Column, thing: str | None
 ) -> ColumnMapping:
-    """Return the mapping of a column; an empty one if its values are types."""
+    """Return the mapping of a column; one with a bare property if its values are types of rows.
+
+    ``thing``: the type of the entities that its values are, if they are.
+    """
     relation = relation_of(column.name)
     together = [set(name.split("/")) for name in plan.links if "/" in name]
     is_part = plan.joins and any(column.name in parts for parts in together)
@@ -861,7 +887,10 @@ def _is_type_column(column: _Column) -> bool:
 
 
 def _edge_relation(plan: _Plan, plans: dict[str, _Plan], tail: str) -> str:
-    """Return the relation of a table of edges: its name without its ends' names, else ``tail``."""
+    """Return the relation of a table of edges: its name without its ends' names, else ``tail``.
+
+    ``tail``: the relation as the tail's column names it.
+    """
     ends = {word for column in plan.ends for word in words(relation_of(column))}
     if ends & (UPPER_WORDS | LOWER_WORDS):
         return tail

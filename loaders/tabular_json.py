@@ -75,7 +75,10 @@ def _parsed_lines(path: Path) -> Iterator[tuple[int, Any, str]]:
 
 
 def _table_of(path: Path, name: str, records: Iterable[tuple[int, Any, str]]) -> Table:
-    """Build a table from records; records that are not objects are listed as broken."""
+    """Build a table from (line number, value, line) records; missing keys become nulls.
+
+    Values that are not objects are listed as broken. Raises DumpMalformedError if none is.
+    """
     columns: dict[str, list[Any]] = {}
     rows: list[int] = []
     broken: list[tuple[int, str, str]] = []

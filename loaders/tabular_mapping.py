@@ -237,7 +237,7 @@ _TABLES = TypeAdapter(dict[str, TableMapping])
 
 
 def read_mapping(path: Path) -> dict[str, TableMapping]:
-    """Read a mapping file; return the mapping by table. Raises UsageError with its faults."""
+    """Read a mapping file; return the mapping by table. Raises UsageError with its first fault."""
     try:
         return _TABLES.validate_python(read_settings(path))
     except OSError as error:

@@ -102,7 +102,10 @@ class Rows:
     # -- ids --------------------------------------------------------------------------------
 
     def _ids_of(self, table: Table, mapped: TableMapping) -> pa.Array:
-        """Return the id of each row, null for a row that is an edge, or is rejected."""
+        """Return the id of each row; null, and rejected, if its key is empty or repeats.
+
+        A row that is an edge has null, too, and is not rejected.
+        """
         rows = pa.array(table.rows).cast(_TEXT)
         if not mapped.key:
             return pc.binary_join_element_wise(mapped.prefix, rows, "")
@@ -123,7 +126,7 @@ class Rows:
         return pc.binary_join_element_wise(mapped.prefix, keys, "")
 
     def _target_ids(self, to: str) -> tuple[pa.Array, pa.Array]:
-        """Return the values that a column may reference, and the entity id of each."""
+        """Return the values that a column may reference by ``to``, and the entity id of each."""
         if to not in self._targets:
             texts, ids = [], []
             for name, column in _referenced(to, self._mapping):
@@ -148,7 +151,11 @@ class Rows:
     def _linked(
         self, part: _TableSlice, column: str, rows: IntArray, texts: pa.Array, kind: ColumnMapping
     ) -> pa.Array:
-        """Return the id of the entity that each cell references; note unresolved references."""
+        """Return the id of the entity that each cell references; null, and rejected, if unresolved.
+
+        ``rows``: the row of each cell of ``texts``; ``kind``: the column's mapping. Cells that are
+        entities themselves are noted, to be written as such.
+        """
         if kind.thing:
             self._things.setdefault(kind.thing, []).append(pc.unique(texts))
             if kind.called in part.table.columns:
@@ -198,9 +205,9 @@ class Rows:
         yield replace(entity_batch(ids.filter(good), **about), walked=walked)
 
     def _properties(self, part: _TableSlice, shown: Set[str]) -> tuple[pa.Array, frozenset[str]]:
-        """Return rows' properties and their source positions as JSON, and which are walked.
+        """Return rows' properties and their source positions as JSON, and which become edges.
 
-        Those of the columns ``shown`` are not: they are in the id or the name.
+        Those of the columns ``shown`` do not: they are in the id or the name.
         """
         columns: dict[str, pa.Array] = {}
         walked = set()
@@ -215,7 +222,10 @@ class Rows:
         return json_objects({**columns, **part.provenance()}, len(part)), frozenset(walked)
 
     def _json_column(self, part: _TableSlice, name: str, kind: ColumnMapping) -> pa.Array:
-        """Return the cells of a column as JSON; cells of another type are rejected."""
+        """Return the cells of a column as JSON; cells of another type are rejected and null.
+
+        ``kind``: the column's mapping.
+        """
         cells = part.cells(name)
         type_ = kind.type or "text"
         form = kind.form or (type_ in ("date", "datetime") and self._form(part.table, name)) or ""
@@ -253,7 +263,10 @@ class Rows:
     # -- edges ------------------------------------------------------------------------------
 
     def _link_edges(self, part: _TableSlice, ids: pa.Array) -> Iterator[EdgeBatch]:
-        """Yield the edges from entities to what their columns reference."""
+        """Yield the edges from entities, rows' ``ids``, to what their columns reference.
+
+        Cells that reference nothing are skipped.
+        """
         provenance = json_objects(part.provenance(), len(part))
         for name, kind in part.columns():
             if not kind.relation:
@@ -269,7 +282,7 @@ class Rows:
                 yield edge_batch(*(column.filter(good) for column in columns))
 
     def _row_edges(self, part: _TableSlice) -> Iterator[EdgeBatch]:
-        """Yield the edges that rows of a table of edges are."""
+        """Yield the edges that rows of a table of edges are; rows that lack an end are rejected."""
         edge = part.mapped.edge
         if edge is None:
             return
@@ -401,7 +414,7 @@ def _has_entities(mapped: TableMapping) -> bool:
 
 
 def _referenced(to: str, mapping: Mapping[str, TableMapping]) -> Iterator[tuple[str, str]]:
-    """Yield (table, column) that ``to`` names; no column for all keys of an id space."""
+    """Yield (table, column) that ``to`` names; column "" for all keys of an id space."""
     if to.startswith("("):
         space = to.strip("()")
         for name, mapped in mapping.items():

@@ -45,7 +45,8 @@ def read_sqlite(path: Path) -> Iterator[Table]:
 def sqlite_tables(path: Path) -> Iterator[tuple[str, pa.Table]]:
     """Yield name and table, with its declared keys, of an SQLite file.
 
-    Raises DumpNotFoundError, DumpMalformedError.
+    Views, which are noted, and SQLite's own tables are skipped. Raises DumpNotFoundError,
+    DumpMalformedError.
     """
     if not path.exists():
         raise DumpNotFoundError(f"The database {path} does not exist.", "Check the path.")
@@ -172,7 +173,7 @@ def _partitions(connection: Any) -> set[str]:
 
 
 def _tables_by_url(sqlalchemy: Any, url: str) -> dict[str, pa.Table]:
-    """Read the tables of a database by SQLAlchemy."""
+    """Read the tables of a database by SQLAlchemy; partitions of other tables are skipped."""
     parsed = sqlalchemy.engine.make_url(url)
     backend = parsed.get_backend_name()
     if backend in _FILES and (not parsed.database or not Path(parsed.database).is_file()):

@@ -146,7 +146,8 @@ def unique_names(header: Iterable[str]) -> tuple[list[str], list[str]]:
 def arrow_table(name: str, source: str, table: pa.Table, rows: IntArray | None = None) -> Table:
     """Convert an Arrow table to a :class:`Table`; its metadata may declare keys (:func:`declared`).
 
-    A column without values, or with unreadable ones, is left out, with a note.
+    A column without values, or with unreadable ones, and empty rows are left out, with a note; a
+    struct becomes a column for each member. ``rows``: the rows' numbers, from 1 if None.
     """
     check_size(source, *table.shape)
     try:
@@ -217,7 +218,10 @@ def declared(
 
 
 def typed(columns: Mapping[str, list[Any]]) -> pa.Table:
-    """Build an Arrow table from lists of Python values; a column of mixed types becomes text."""
+    """Build an Arrow table from lists of Python values; a column of mixed types becomes text.
+
+    Bytes in such a column become null.
+    """
     arrays = {}
     for name, values in columns.items():
         try:

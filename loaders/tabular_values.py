@@ -60,9 +60,10 @@ _DAY_MONTH = r"^(\d{1,2}[ -]\p{L}+\.?[ -]|\p{L}+\.? \d{1,2},? )\d{4}$"
 
 
 def as_cells(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
-    """Return a column as trimmed strings, or as lists of them; None for bytes and embeddings.
+    """Return a column as trimmed strings, or as lists of them; None if it has no such form.
 
-    A cell that states a missing value (``NULLS``, or ``NA`` where it is not a code) is null.
+    That is a column of bytes, embeddings or nested values. A cell that states a missing value
+    (``NULLS``, or ``NA`` where it is not a code) is null.
     """
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
@@ -191,7 +192,7 @@ def is_blob(texts: pa.Array) -> bool:
 
 
 def separator(texts: pa.Array) -> str:
-    """Return the separator of lists in a column's distinct cells, "" if there is none."""
+    """Return the separator of lists in a column's distinct cells, "" if they are not lists."""
     texts = pc.replace_substring_regex(texts, r"&#?\w+;", "&")  # "21 &amp; Over" is not a list
     for mark in SEPARATORS:
         held = texts.filter(pc.match_substring(texts, mark))
@@ -203,7 +204,10 @@ def separator(texts: pa.Array) -> str:
 
 
 def members(column: Cells, mark: str) -> tuple[pa.Array, pa.Array]:
-    """Return (row, text) of every value of a column; ``mark`` splits cells, lists are expanded."""
+    """Return (row, text) of every value of a column; missing values are skipped.
+
+    ``mark``: the separator of values in a cell, "" for none; lists are expanded.
+    """
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     lists = column
@@ -273,7 +277,7 @@ def _is_missing(texts: pa.Array) -> pa.Array:
 
 
 def _is_plain(texts: pa.Array) -> bool:
-    """Return whether texts may be numbers in a program's notation, and no code such as 1E5."""
+    """Return whether texts may be numbers in a program's notation, and not codes such as 1E5."""
     if _any(texts, _NUMBER_LIKE) or not all_match(texts, r"^[-+.0-9Ee]+$"):
         return False
     return not _any(texts, r"^[0-9]+[Ee][0-9]+$") or _any(texts, r"\.|[Ee][-+]")
@@ -337,7 +341,7 @@ def _date_forms(texts: pa.Array) -> list[str]:
 
 
 def _days(texts: pa.Array, form: str) -> pa.Array:
-    """Parse texts as dates in a format, null for others; months may be abbreviated."""
+    """Parse texts as dates in the format ``form``, null for others; months may be abbreviated."""
     if form.endswith("%Y") and "%b" in form:
         fits = pc.match_substring_regex(texts, _DAY_MONTH)  # else May 2021 is the year 21
         texts = pc.if_else(fits, texts, pa.scalar(None, pa.string()))
@@ -349,10 +353,11 @@ def _days(texts: pa.Array, form: str) -> pa.Array:
 def as_json(
     texts: pa.Array, kind: ValueType, decimal: Mark = "", form: str = ""
 ) -> tuple[pa.Array, BoolArray]:
-    """Convert strings to JSON of a type (null if missing); also return which lack the type.
+    """Convert strings to JSON of the type ``kind`` (null if missing); also return the misfits.
 
-    Dates, times and durations are ISO 8601. ``decimal``: the decimal mark of amounts; ``form``: the
-    format of non-ISO dates (see :func:`date_form`).
+    Dates, times and durations are ISO 8601. The second value says which strings are not of the
+    type. ``decimal``: the decimal mark of amounts; ``form``: the format of non-ISO dates (see
+    :func:`date_form`).
     """
     encoded = texts.dictionary_encode()
     values = encoded.dictionary
@@ -412,7 +417,7 @@ def _cast(texts: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _json_numbers(texts: pa.Array, kind: ValueType, decimal: Mark) -> pa.Array:
-    """Convert texts to JSON numbers, null where they are none."""
+    """Convert texts to JSON numbers of the type ``kind``, null for other texts."""
     if decimal or not _is_plain(texts.drop_null()):
         plain = [
             None if text is None else _plain_number(text, decimal) for text in texts.to_pylist()
@@ -442,7 +447,7 @@ def _json_booleans(texts: pa.Array) -> pa.Array:
 
 
 def _json_dates(texts: pa.Array) -> pa.Array:
-    """Convert texts to JSON strings of ISO dates, null where they are none."""
+    """Convert texts to JSON strings of ISO dates, null for other texts."""
     if _any(texts.drop_null(), "^-"):  # before our era
         return _json_of_matching(_DAY_BEFORE)(texts)
     days = _cast(pc.utf8_slice_codeunits(texts, 0, 10), _MILLIS)
@@ -450,7 +455,7 @@ def _json_dates(texts: pa.Array) -> pa.Array:
 
 
 def _json_datetimes(texts: pa.Array) -> pa.Array:
-    """Convert texts to JSON strings of ISO date-times, null where they are none."""
+    """Convert texts to JSON strings of ISO date-times, null for other texts."""
     written = pc.replace_substring_regex(texts, r"^(\d{4}-\d{2}-\d{2}) ", r"\1T")
     written = pc.replace_substring_regex(written, r"(\.\d*?)0+(Z|[+-]\d|$)", r"\1\2")
     written = pc.replace_substring_regex(written, r"\.(Z|[+-]\d|$)", r"\1")
@@ -486,7 +491,7 @@ def _json_of_matching(pattern: str) -> Callable[[pa.Array], pa.Array]:
 
 
 def _json_times(texts: pa.Array) -> pa.Array:
-    """Convert times of day to JSON strings, null where they are none."""
+    """Convert times of day to JSON strings, null for other texts."""
     return _json_of_matching(_TIME)(pc.replace_substring_regex(texts, r"^(\d):", r"0\1:"))
 
 

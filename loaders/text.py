@@ -119,7 +119,7 @@ def prompt(title: str, sentences: Sequence[str]) -> str:
 
 
 def read_reply(text: str, title: str, sentences: Sequence[str], *, cut: bool = False) -> Extraction:
-    """Parse a model's reply into triplets of a paragraph, and malformed lines.
+    """Parse a model's reply into triplets of a paragraph, and malformed lines with reasons.
 
     ``cut``: the reply reached its token limit, so that its last line cannot be trusted.
     """
@@ -347,7 +347,7 @@ class _Names:
         self.relations: dict[str, str] = {}
 
     def edge(self, triplet: Triplet, paragraph: Paragraph) -> tuple[str, str, str, str]:
-        """Return the row of EDGE_SCHEMA for a triplet of a paragraph."""
+        """Return the row of EDGE_SCHEMA for a triplet, and record its relation and entities."""
         words = normalise(triplet.relation)
         relation = words.replace(" ", "_")
         self.relations[relation] = words

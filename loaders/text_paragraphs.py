@@ -183,8 +183,8 @@ def files_of(sources: Sequence[Path]) -> tuple[list[tuple[Path, str]], list[Path
     """Return (file, name for its paragraphs' ids) pairs, and the files left out.
 
     Names are without folders where that keeps them distinct. Files that are named explicitly are
-    read whatever their ending; in a folder those of other endings are left out, and hidden ones.
-    Raises DumpNotFoundError, and UsageError for standard input.
+    read whatever their ending; in a folder those of other endings are left out, and hidden ones are
+    skipped. Raises DumpNotFoundError, and UsageError for standard input.
     """
     files: list[tuple[Path, str]] = []
     others: list[Path] = []
@@ -289,7 +289,7 @@ def _json_paragraphs(path: Path, name: str, rejects: Rejects) -> Iterator[tuple[
 def _text_paragraphs(
     path: Path, name: str, dropped: Counter[str], rejects: Rejects
 ) -> Iterator[tuple[str, Passage]]:
-    """Yield (number, paragraph) of a text or Markdown file."""
+    """Yield (number, paragraph) of a text or Markdown file, titled by the heading above it."""
     title, number = "", 0
     markdown = ending_of(path) in (".md", ".markdown")
     for block in _blocks(path, name, markdown, dropped, rejects):
@@ -304,7 +304,10 @@ def _text_paragraphs(
 def _blocks(
     path: Path, name: str, markdown: bool, dropped: Counter[str], rejects: Rejects
 ) -> Iterator[str]:
-    """Yield the texts between blank lines; Markdown headings separately, code blocks dropped."""
+    """Yield the texts between blank lines; Markdown headings separately, code blocks dropped.
+
+    Lines that are not UTF-8 are rejected.
+    """
     held: list[str] = []
     fence = ""
     for number, raw in enumerate(_lines(path, rejects), 1):
@@ -381,7 +384,7 @@ def sentences_of(text: str) -> list[str]:
 
 
 def in_parts(sentences: Sequence[str], most: int) -> Iterator[tuple[str, ...]]:
-    """Group sentences into parts of at most ``most`` characters; a longer one is a part alone."""
+    """Group sentences into parts of at most ``most`` characters; a longer sentence is one part."""
     part: list[str] = []
     size = 0
     for sentence in sentences:
@@ -395,7 +398,10 @@ def in_parts(sentences: Sequence[str], most: int) -> Iterator[tuple[str, ...]]:
 
 
 def _continues(before: str, after: str) -> bool:
-    """Return whether a full stop ends no sentence: an abbreviation, an initial, a small letter."""
+    """Return whether a full stop does not end a sentence: an abbreviation, an initial.
+
+    ``before`` and ``after``: the text around it.
+    """
     if not before.endswith("."):
         return False
     last = _BEFORE.search(before)

@@ -242,7 +242,7 @@ def _openke_layout(
     """Adapt files and options to OpenKE's layout, recognised by its file names.
 
     Triples are numbers there, in the order head, tail, relation; their names are in two other
-    files.
+    files. Other files, and files with given columns or format, stay as they are.
     """
     triples = [file for file in files if _OPENKE.fullmatch(file.name)]
     if not triples or options.columns or options.form:

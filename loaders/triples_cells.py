@@ -63,14 +63,17 @@ class _SameKeys:
         )
 
     def _column(self, place: int, as_json: bool) -> Read:
-        """Return a column as texts or as JSON, with its faults."""
+        """Return the column at index ``place`` as texts or as JSON, with its faults."""
         assert isinstance(self.order, Columns)
         cells = self.cells[place :: self.order.count]
         return members_of(cells) if as_json else texts_of(cells)
 
 
 def read_json(block: Block, columns: str | None = None) -> TriplesPart:
-    """Parse the JSON lines of a block; ``columns``: the names of the values of an array."""
+    """Parse the JSON lines of a block as triples; lines of another form are rejected.
+
+    ``columns``: the names of an array's values, with commas; head, relation, tail if None.
+    """
     part = TriplesPart(block.source)
     array = Columns(columns.split(",") if columns else PARTS)
     careful = b"0" * 19 in bytes(block.data).translate(_DIGITS)
@@ -109,7 +112,7 @@ def read_json(block: Block, columns: str | None = None) -> TriplesPart:
 
 
 def _columns_of(keys: tuple[str, ...]) -> Columns | str:
-    """Return the columns for objects with these keys, or why they are not triples."""
+    """Return the columns of objects with these keys; the reason, if they are not triples."""
     if not is_header(keys):
         return "object without head, relation and tail"
     return Columns(keys) if all(map(is_writable, keys)) else HALF
@@ -207,7 +210,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _text_cells(column: pa.Array) -> Read:
-    """Return a column as ids or names, with faults; a missing cell is the empty text."""
+    """Return a column as ids or names, with faults by row; a missing cell is the empty text."""
     if _is_text(column.type):
         return column, {}
     if pa.types.is_integer(column.type):
@@ -216,7 +219,7 @@ def _text_cells(column: pa.Array) -> Read:
 
 
 def _json_cells(column: pa.Array) -> Read:
-    """Return a column as JSON, with faults; null for a missing cell."""
+    """Return a column as JSON, with faults by row; null for a missing cell."""
     if _is_text(column.type):
         return json_strings(column), {}
     if pa.types.is_integer(column.type):

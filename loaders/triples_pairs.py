@@ -60,10 +60,11 @@ class _Pairs:
 def read_pairs(
     path: Path | None, what: str, report: Report, rejects: Rejects, progress: Progress
 ) -> Iterator[pa.RecordBatch]:
-    """Yield batches of ``PAIR`` from a file's lines; nothing if it does not exist.
+    """Yield batches of ``PAIR`` from a file's lines; nothing if ``path`` is None.
 
-    A header says which columns are read; without one, the id comes first. Raises DumpNotFoundError,
-    DumpMalformedError if no line has the form, UsageError for a folder.
+    ``what``: what the texts are, such as names. A header says which columns are read; without one,
+    the id comes first. Raises DumpNotFoundError, DumpMalformedError if no line has the form,
+    UsageError for a folder.
     """
     if path is None:
         return
@@ -91,7 +92,7 @@ def read_pairs(
 
 
 def _detect_form(block: Block, what: str) -> _Pairs:
-    """Detect how a file of pairs is written, from its first block."""
+    """Detect how a file of pairs of ids and ``what`` is written, from its first block."""
     lines = enumerate(first_lines(block, _SAMPLE), block.first)
     filled = [(number, line) for number, line in lines if line.strip()]
     if len(filled) > 1 and is_count(filled[0][1]):
@@ -117,7 +118,10 @@ def _pair_columns(header: Sequence[str], what: str) -> tuple[int, int] | None:
 
 
 def _read(block: Block, form: _Pairs) -> tuple[TriplesPart, pa.RecordBatch]:
-    """Parse the lines of a block; return their outcome, and rows of ``PAIR``."""
+    """Parse the lines of a block; return their outcome, and rows of ``PAIR``.
+
+    Lines without an id and a text are rejected.
+    """
     part = TriplesPart(block.source)
     wanted = part.decodable(block)
     number, reason = form.skipped
@@ -153,7 +157,10 @@ def _read(block: Block, form: _Pairs) -> tuple[TriplesPart, pa.RecordBatch]:
 def _read_records(
     source: str, records: Sequence[Record], form: _Pairs
 ) -> tuple[TriplesPart, pa.RecordBatch]:
-    """Convert records with quoted fields; return their outcome, and rows of ``PAIR``."""
+    """Convert records with quoted fields; return their outcome, and rows of ``PAIR``.
+
+    Records without an id and a text are rejected.
+    """
     part, rows = TriplesPart(source), []
     for number, text, fields in records:
         if (number, HEADER) == form.skipped:

@@ -69,7 +69,7 @@ def places(names: Sequence[str]) -> tuple[int, int, int] | None:
 
 
 def _columns_by_part(names: Sequence[str]) -> dict[str, int]:
-    """Return the index of each part's column that is named unambiguously."""
+    """Return the column of head, relation and tail, without parts named by several columns."""
     plain = [_WORD.sub("", name.lower()) for name in names]
     by_part = {}
     for part in PARTS:
@@ -161,7 +161,7 @@ def is_header(fields: Sequence[str]) -> bool:
 
 
 def is_header_of(fields: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
-    """Return whether the first row is a header although the user named the columns.
+    """Return whether ``fields``, the first row, is a header although the user named the columns.
 
     Its cells are lowercase words that no other row has in the same column, where a column of the
     others has capitals or digits.
@@ -198,7 +198,7 @@ def likely_order(rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
     """Guess which of three columns without a header are head, relation and tail.
 
     The two ends share values in most graphs. If the first and last column share none, and two
-    others do, beside a third of few values, the third is the relation.
+    others do, beside a third of few values, the third is the relation; else the second is.
     """
     if len(rows) < _ORDERED:
         return PARTS
@@ -217,7 +217,10 @@ def likely_order(rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
 
 
 def check_relations(rows: Sequence[Sequence[str]], at: int, source: str) -> None:
-    """Raise DumpMalformedError if relations are numbers although the ends are names."""
+    """Raise DumpMalformedError if relations are numbers although the ends are names.
+
+    ``at``: the column of the relation.
+    """
     cells = {place: [row[place] for row in rows] for place in range(len(PARTS))}
     numbers = {place: all(map(_VALUE.fullmatch, column)) for place, column in cells.items()}
     if numbers[at] and not all(numbers.values()):
@@ -268,7 +271,10 @@ def check_delimiter(delimiter: str) -> None:
 
 
 def split_record(record: str, delimiter: str, *, quoted: bool = False) -> list[str]:
-    """Split one record into fields, [] if its quotes are malformed."""
+    """Split one record into fields, [] if its quotes are malformed.
+
+    ``quoted``: whether quotes are syntax between any delimiters; between commas they are anyway.
+    """
     if delimiter == WHITESPACE:
         return record.split()
     if delimiter not in QUOTED and not quoted:
@@ -280,9 +286,9 @@ def split_record(record: str, delimiter: str, *, quoted: bool = False) -> list[s
 
 
 def texts_of(cells: Sequence[Any]) -> tuple[pa.Array, dict[int, str]]:
-    """Convert cells to ids or names; also return faults by position.
+    """Convert cells to ids or names; also return the faults by position.
 
-    A missing cell is the empty text.
+    A missing cell, and a faulty one such as a list, is the empty text.
     """
     if set(map(type, cells)) <= {str}:
         return _written_column(cells, {}, "")
@@ -298,14 +304,17 @@ def texts_of(cells: Sequence[Any]) -> tuple[pa.Array, dict[int, str]]:
 
 
 def members_of(cells: Sequence[Any]) -> tuple[pa.Array, dict[int, str]]:
-    """Convert cells to JSON, null if missing; also return faults by position."""
+    """Convert cells to JSON, null if missing; also return the faults by position."""
     return _written_column(list(map(written, cells)), {}, None)
 
 
 def _written_column(
     texts: Sequence[str | None], faults: dict[int, str], missing: str | None
 ) -> tuple[pa.Array, dict[int, str]]:
-    """Return texts as a column; ``missing``, and a fault, for those that cannot be encoded."""
+    """Return texts as a column, with ``faults`` and those that cannot be encoded.
+
+    ``missing``: what stands for a text that cannot be encoded.
+    """
     try:
         return pa.array(texts, type=pa.string()), faults
     except UnicodeEncodeError:
@@ -316,7 +325,7 @@ def _written_column(
 
 
 def written(cell: Any) -> str | None:
-    """Return a property's value as JSON, None if it is missing."""
+    """Return a property's value as JSON, None if it is missing: null, "" or NaN."""
     if cell is None or cell == "" or cell != cell:  # NaN
         return None
     if type(cell) is int or (type(cell) is float and math.isfinite(cell)):
@@ -371,11 +380,11 @@ class TriplesPart(BlockReport):
         line: Callable[[int], str],
         faults: Mapping[int, str] | None = None,
     ) -> None:
-        """Add the rows of a table with the given columns.
+        """Add the rows of a table with the given columns; malformed ones are rejected.
 
         ``read`` returns a column as ids or names, or as JSON, null for a missing cell; with faults
         by row. ``faults``: rows known to be malformed. ``line`` returns a row as written in the
-        file, for a reject; a blank one is counted.
+        file, for a reject; a blank one is counted. ``numbers``: the rows' line numbers.
         """
         reasons = dict(faults or {})
         parts: list[Any] = []

@@ -97,12 +97,12 @@ def find_layout(
 ) -> tuple[Layout, Iterator[Block]]:
     """Detect the layout of a file from its first lines; return it, and all blocks.
 
-    ``delimiter``: one character or "whitespace", detected if None. ``columns``: the columns' names,
-    comma-separated; else the header's names, or those guessed from values (``likely_order``), or
-    those of the layout of a similar file (``alike``). ``header``: whether the first line is one,
-    detected if None. A first line that is only a number counts the lines that follow. ``likely``:
-    the delimiter by the file's name. Raises DumpMalformedError if no delimiter is found, UsageError
-    if the delimiter or header do not fit.
+    ``source``: the file's name for errors. ``delimiter``: one character or "whitespace", detected
+    if None. ``columns``: the columns' names, comma-separated; else the header's names, or those
+    guessed from values (``likely_order``), or those of the layout of a similar file (``alike``).
+    ``header``: whether the first line is one, detected if None. A first line that is only a number
+    counts the lines that follow. ``likely``: the delimiter by the file's name. Raises
+    DumpMalformedError if no delimiter is found, UsageError if the delimiter or header do not fit.
     """
     if delimiter is not None:
         check_delimiter(delimiter)
@@ -160,7 +160,10 @@ def find_layout(
 
 
 def _lines_above(lines: Sequence[str]) -> tuple[dict[int, str], str]:
-    """Return the lines that precede a table with reasons, and the delimiter they declare."""
+    """Return why each line above a table is skipped, by index, and the delimiter they declare.
+
+    The delimiter is "" if they declare none.
+    """
     if lines and is_header(re.split(r"[,;|\t]", lines[0].lstrip("# "))):
         return {}, ""
     count, said = above_rows(lines, DELIMITERS)
@@ -184,7 +187,10 @@ def _is_quoted(records: Sequence[str], delimiter: str) -> bool:
 
 
 def opened(blocks: Iterator[Block]) -> tuple[Block | None, Iterator[Block]]:
-    """Return one block of the first lines (a thousand if available), and all blocks."""
+    """Return one block of the first lines (a thousand if available), and all blocks.
+
+    The block is None without lines.
+    """
     held: list[Block] = []
     for block in blocks:
         held.append(block)
@@ -231,10 +237,10 @@ def read_lines(block: Block, layout: Layout) -> TriplesPart:
 
 
 def _split_lines(block: Block, delimiter: str, count: int, wanted: BoolArray) -> Fields:
-    """Split the ``wanted`` lines of a block into fields as strings; also list misfits.
+    """Split the ``wanted`` lines of a block into ``count`` fields as strings.
 
-    ``pyarrow.csv`` is faster (31 against 24 million lines a second), but a lone carriage return
-    ends a line there.
+    Also lists lines with another number of fields. ``pyarrow.csv`` is faster (31 against 24 million
+    lines a second), but a lone carriage return ends a line there.
     """
     if len(delimiter.encode()) == 1:
         fields = split_block(block, delimiter, count)
@@ -302,7 +308,7 @@ def quoted_records(blocks: Iterable[Block], delimiter: str) -> Iterator[tuple[st
 def _records(
     lines: Sequence[str], delimiter: str, *, last: bool = True
 ) -> Iterator[tuple[int, int, list[str] | str]]:
-    """Yield (first line, line after, fields or fault) of each record.
+    """Yield (index of the first line, of the line after, fields or fault) of each record.
 
     A record that may continue beyond the given lines is omitted, unless these are the ``last``.
     """
@@ -331,7 +337,10 @@ def _records(
 
 
 def _without_stray_quotes(fields: list[str] | str, text: str, layout: Layout) -> list[str] | str:
-    """Remove stray quotes from a record's fields; return the fault of a malformed one."""
+    """Remove stray quotes from a record's fields; return the fault of a malformed record.
+
+    ``fields`` that are a list are returned unchanged.
+    """
     if isinstance(fields, list) or _STRAY not in fields or not _LINE_ENDS.isdisjoint(text):
         return fields
     plain = next(csv.reader([text], delimiter=layout.delimiter), [])

@@ -320,7 +320,10 @@ class _ReleaseReader:
         self._cuis = Cuis()
 
     def names(self) -> Iterator[EntityBatch | NameBatch]:
-        """Yield each concept once, and the ranked names of concepts (lowest rank best)."""
+        """Yield each named concept once, and the ranked names of concepts (lowest rank best).
+
+        Names that are suppressed, empty, or of another language or source are counted as dropped.
+        """
         ranks = self._ranks()
         columns = "CUI LAT TS STT ISPREF SAB TTY STR SUPPRESS"
         for rows in self._release.batches("MRCONSO", columns):
@@ -362,7 +365,7 @@ class _ReleaseReader:
         yield edge_batch([pair[0] for pair in hierarchy], _ISA, [pair[1] for pair in hierarchy])
 
     def definitions(self) -> Iterator[Batch]:
-        """Yield the first definition of each concept."""
+        """Yield the first definition of each named concept; others are counted as dropped."""
         defined = CuiSet()
         for rows in self._release.batches("MRDEF", "CUI SAB DEF SUPPRESS"):
             rows = self._drop(rows, "suppressed definition", _suppressed(rows))
@@ -375,7 +378,7 @@ class _ReleaseReader:
             yield entity_batch(rows["CUI"], properties=list(texts))
 
     def relations(self) -> Iterator[EdgeBatch]:
-        """Yield the edges of MRREL, filtered by source and suppression."""
+        """Yield the edges of MRREL between different named concepts; others count as dropped."""
         inverses = Inverses()
         inverses.learn_documented(
             (value, inverse)
@@ -423,7 +426,7 @@ class _ReleaseReader:
         return types, hierarchy
 
     def _ranks(self) -> dict[tuple[str, str], int]:
-        """Return the rank of each (source, term type), 0 the best."""
+        """Return the rank of each (source, term type) that MRRANK lists, 0 the best."""
         given: dict[tuple[str, str], int] = {}
         for rank, *atom in self._release.rows("MRRANK", "RANK SAB TTY"):
             if rank.isdecimal():  # stands twice if some of its strings are suppressed
@@ -433,7 +436,7 @@ class _ReleaseReader:
         return {key: places[rank] for key, rank in given.items()}
 
     def _keep_sources(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows of the wanted sources; the others are counted as dropped."""
+        """Return the rows of the wanted sources, all if none are given; count others as dropped."""
         if self._sources is None:
             return rows
         return self._drop(rows, "other source", pc.invert(_is_in(rows["SAB"], self._sources)))
@@ -444,7 +447,7 @@ class _ReleaseReader:
         return rows.filter(pa.array(~mask)) if self._count_dropped(reason, mask, rows) else rows
 
     def _count_dropped(self, reason: str, out: BoolArray, rows: pa.RecordBatch) -> int:
-        """Count the rows of the mask ``out`` as dropped; return how many."""
+        """Count the ``rows`` under the mask ``out`` as dropped, one as example; return how many."""
         count = int(np.count_nonzero(out))
         if count:
             one = rows.slice(int(np.argmax(out)), 1).to_pylist()[0]
@@ -473,7 +476,10 @@ def _check_sources(sources: frozenset[str], release: Release) -> None:
 
 
 def _rank(rows: pa.RecordBatch, ranks: dict[tuple[str, str], int]) -> IntArray:
-    """Return the rank of names: by source and term type, then the preferred form first."""
+    """Return the rank of names: by source and term type, then the preferred form first.
+
+    ``ranks``: of (source, term type) pairs; others come last.
+    """
     sab, tty = (rows[name].dictionary_encode() for name in ("SAB", "TTY"))
     places = np.array(
         [

@@ -39,7 +39,7 @@ class Cuis:
         self._odd: dict[str, int] = {}  # in the order of their numbers
 
     def encode(self, ids: pa.Array) -> IntArray:
-        """Return the number of each concept id (strings without null).
+        """Return the number of each concept id (strings without null); new ids get a new one.
 
         Raises DumpMalformedError if millions of ids are of another form.
         """
@@ -94,7 +94,10 @@ class CuiSet:
 
 
 def _code(name: str, known: dict[str, int], what: str, most: int = 1 << 16) -> int:
-    """Return the number of a name in ``known``, assigning the next one to a new name."""
+    """Return the number of a name in ``known``, assigning the next one to a new name.
+
+    ``what``: the names as a noun for the error. Raises DumpMalformedError for more than ``most``.
+    """
     number = known.setdefault(name, len(known))
     if number >= most:
         raise DumpMalformedError(
@@ -135,7 +138,7 @@ class Inverses:
         self.learn_documented((relation, inverse) for relation, _, inverse in listed)
 
     def learn_documented(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """Add inverse pairs (relation, inverse) from MRDOC."""
+        """Add inverse pairs (relation, inverse) from MRDOC; skip pairs with an empty name."""
         for relation, inverse in pairs:
             if relation and inverse:
                 self._inverse[relation] = inverse
@@ -148,7 +151,8 @@ class Inverses:
     def canonical(self, relation: str) -> tuple[str, bool]:
         """Return the name under which facts of ``relation`` are loaded, and whether ends swap.
 
-        Of two inverse names the shorter is canonical, then the earlier in the alphabet.
+        Of two inverse names the shorter is canonical, then the earlier in the alphabet; a relation
+        without a known inverse keeps its name.
         """
         inverse = self._inverse.get(relation)
         if inverse is None or _rank(relation) <= _rank(inverse):
@@ -242,7 +246,10 @@ class RelationRows:
 
 
 def _numbers(names: pa.Array, known: dict[str, int], what: str) -> IntArray:
-    """Return the number of each name in ``known``, assigning numbers to new names."""
+    """Return the number of each name in ``known``, assigning numbers to new names.
+
+    ``what``: the names as a noun for the error of too many.
+    """
     coded = names.dictionary_encode()
     codes = [_code(name, known, what) for name in coded.dictionary.to_pylist()]
     numbers: IntArray = np.array(codes, dtype=np.int64)[coded.indices.to_numpy()]

@@ -99,7 +99,10 @@ def check(store: GraphStore, statement: Any) -> Check:
 
 
 def triples_of(statement: Any) -> list[Triple]:
-    """Parse a statement into triples of texts. Raises UsageError if it is malformed."""
+    """Parse a statement (text, triples, or a path of an answer) into triples of texts.
+
+    Raises UsageError if it is malformed.
+    """
     if isinstance(statement, str):
         runs = [_parse_path(run) for run in statement.split(" | ")]
         found = [triple for run in runs for triple in run] if all(runs) else _parse_path(statement)
@@ -143,7 +146,7 @@ def _triple_of_edge(edge: Any) -> Triple:
 
 
 def _tail_text(triple: Triple) -> str:
-    """Return the text of a triple without its head, to continue a path's text."""
+    """Return a triple's relation and tail as they continue a path's text: `` -> r -> tail``."""
     halves = [
         f"^{shown_name(half[1:])}" if half.startswith("^") else shown_name(half)
         for half in triple[1].split(_FORM.joiner)
@@ -158,7 +161,10 @@ class _Names:
     """
 
     def __init__(self, store: GraphStore, triples: Sequence[Triple], *, exact: bool) -> None:
-        """Look up the names of all heads and tails; ``exact``: compare case and punctuation."""
+        """Look up the names of all heads and tails; ``exact``: compare case and punctuation.
+
+        A head that is not found exactly is resolved to a similar name. Raises EntityNotFoundError.
+        """
         self._exact = exact
         names = list(dict.fromkeys(name for head, _, tail in triples for name in (head, tail)))
         keys = store.keys_of(names).tolist()
@@ -187,14 +193,20 @@ class _Names:
             self.values[self.value(name)].append(name)
 
     def value(self, text: str) -> Hashable:
-        """Return the normal form of a value's text: equal for texts of one value."""
+        """Return the normal form of a value's text: equal for texts of one value.
+
+        Numbers are compared as numbers; without ``exact``, case and punctuation are ignored.
+        """
         number = number_in(text.strip().replace("\u2212", "-"))
         if number is not None and self._exact:
             return number
         return _nfc(text) if self._exact else name_form(text)
 
     def of_value(self, label: str, kind: int) -> Sequence[str]:
-        """Return the statement's texts that mean the value ``label``, or an entity of that name."""
+        """Return the statement's tails that mean the value ``label``; () if it is not a value.
+
+        An entity of ``kind`` counts as a value if its name is a number.
+        """
         value = self.value(label)
         there = kind == Kind.VALUE or not isinstance(value, str)
         return self.values.get(value, ()) if there else ()
@@ -224,8 +236,8 @@ def _matching_paths(
 ) -> tuple[list[GroundedPath], int | None]:
     """Find paths that match ``triples``; also return the index of the first unmatched triple.
 
-    A triple continues the one before if it begins with the entity at that one's end; else a new
-    path begins.
+    No paths are returned with an index; it is None if all match. A triple continues the one before
+    if it begins with the entity at that one's end; else a new path begins.
     """
     names = _Names(store, triples, exact=exact)
     edges = _matching_edges(store, triples, names)
@@ -256,7 +268,10 @@ def _matching_paths(
 
 
 def _chains(run: Sequence[dict[int, list[Row]]]) -> Iterator[list[Row]]:
-    """Yield the chains through the edges of consecutive steps (by their heads), up to a limit."""
+    """Yield the chains of edges through consecutive triples, up to a limit.
+
+    ``run``: for each triple its edges, by the keys of their heads.
+    """
     onward: list[dict[int, list[Row]]] = []
     for step in reversed(run):  # without what leads nowhere
         goes = onward[-1] if onward else None
@@ -285,7 +300,10 @@ def _chains(run: Sequence[dict[int, list[Row]]]) -> Iterator[list[Row]]:
 def _matching_edges(
     store: GraphStore, triples: Sequence[Triple], names: _Names
 ) -> dict[Triple, dict[int, list[Row]]]:
-    """Return the edges that match each triple, by the keys of their heads."""
+    """Return the edges that match each triple, by the keys of their heads.
+
+    Triples without such an edge are missing.
+    """
     meant = defaultdict[tuple[str, str], dict[str, list[Triple]]](dict)
     for triple in dict.fromkeys(triples):
         head, relation, tail = triple
@@ -332,7 +350,7 @@ def _add_loops(
     stored: dict[Triple, dict[int, list[Row]]],
     triples: Iterable[Triple],
 ) -> None:
-    """Add the edges of ``triples`` from an entity to itself, which walks omit."""
+    """Add to ``stored`` the edges of ``triples`` from an entity to itself, which walks omit."""
     loops = [
         (triple, key) for triple in triples for key in names.keys[triple[0]] & names.keys[triple[2]]
     ]

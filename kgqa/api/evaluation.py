@@ -106,7 +106,10 @@ def evaluate(
 def _evaluate_queries(
     home: Home, store: GraphStore | None, file: Path, session: QA, options: EvalOptions
 ) -> QueryEvaluation:
-    """Evaluate questions with gold queries; see :mod:`kgqa.evaluation.query_run`."""
+    """Evaluate questions with gold queries, and write the results if ``out`` is set.
+
+    See :mod:`kgqa.evaluation.query_run`.
+    """
     import json
 
     from kgqa.evaluation.query_run import evaluate_queries, read_gold
@@ -149,7 +152,8 @@ def _asking(
 ) -> Iterator[Callable[[Sequence[Question]], WorkerRecords]]:
     """Open the KG and a session in a worker; yield the function that asks a batch of questions.
 
-    ``info``: of the KG, None if each question has its own graph. Raises GraphError.
+    ``info``: of the KG, None if each question has its own graph; ``linked``: link topic entities
+    even if given. Raises GraphError if the KG here has another version.
     """
     from kgqa.evaluation.run import Asking, WorkerRecords
     from kgqa.graph.open import open_store

@@ -53,7 +53,7 @@ def approve(
 
 
 def _is_judged(line: dict[str, Any]) -> bool:
-    """Return whether a saved line has the fields of a judged question."""
+    """Return whether a saved line has the fields of a judged question, of the right types."""
     lists = [line[name] for name in ("topic_entities", "answers", "wrong") if name in line]
     return isinstance(line.get("question"), str) and all(
         isinstance(names, list) and all(isinstance(name, str) for name in names) for names in lists
@@ -61,7 +61,10 @@ def _is_judged(line: dict[str, Any]) -> bool:
 
 
 def approved(folder: Path, *, right: bool = True) -> str:
-    """Return the saved lines with right answers (or with wrong ones), the last of each question."""
+    """Return the saved lines with right answers (or with wrong ones), the last of each question.
+
+    Damaged lines are skipped, with a warning in the log; "" if nothing was saved.
+    """
     path = folder / _FILE
     kept: dict[Any, dict[str, Any]] = {}
     for number, line in read_records(path) if path.exists() else ():

@@ -90,7 +90,7 @@ class Home:
         return open_store(self.url, self.settings.kg, **self.account)
 
     def kgs(self, faults: list[Any] | None = None) -> list[KGInfo]:
-        """List the KGs; errors of unreadable ones are added to ``faults``."""
+        """List the KGs; errors of unreadable ones, which are skipped, are added to ``faults``."""
         from kgqa.graph.open import list_kgs
 
         return list_kgs(self.url, faults=faults, **self.account)
@@ -108,7 +108,7 @@ class Home:
         self.progress.note(without_secrets(text))
 
     def build_command(self, options: Mapping[str, Any]) -> str:
-        """Return the command that builds the index which ``options`` would use."""
+        """Return the shell command that builds the index which ``options`` would use."""
         settings = self.settings
         graph = without_secrets(settings.graph) if settings.graph else None
         given = {"kg": settings.kg, "graph": graph, "home": self.named, **options}

@@ -149,8 +149,9 @@ def trie_text(
 ) -> dict[str, Any]:
     """Return the trie of an entity, from a matching index, else built from the graph.
 
-    ``given`` are :class:`PathOptions`; see :meth:`kgqa.KG.trie_text`. A note says where the trie is
-    from. Raises UsageError for more than a million paths.
+    ``limit``: the most lines of tokens; ``given``: :class:`PathOptions`; see
+    :meth:`kgqa.KG.trie_text`. A note says where the trie is from. Raises UsageError for more than
+    a million paths.
     """
     from kgqa.linking.resolve import resolve_entity
     from kgqa.methods.base import path_format
@@ -190,7 +191,10 @@ def _entity_trie(
     lexicon: PathLexicon,
     rules: WalkRules,
 ) -> tuple[str, StoredConstraint]:
-    """Return the source of an entity's trie, ``shard`` or ``graph``, and the trie."""
+    """Return the source of an entity's trie, ``shard`` (an index) or ``graph``, and the trie.
+
+    Raises UsageError for too many paths, EmptyLanguageError for none.
+    """
     from kgqa.errors import EmptyLanguageError
     from kgqa.graph.model import keys_array
     from kgqa.paths.walk import walk
@@ -229,7 +233,7 @@ def _entity_trie(
 
 
 def tries_of(home: Home, info: KGInfo, entity_id: str, entity: int) -> list[dict[str, Any]]:
-    """Return the size of an entity's trie in each index that has it.
+    """Return the size of an entity's trie in each index of this version of the KG that has it.
 
     ``bytes`` is its part of the shard, by paths. A damaged index is reported and skipped.
     """
@@ -271,7 +275,10 @@ def _worker_resources(
     form: PathFormat,
     encoder: TokenEncoder | Callable[[], TokenEncoder],
 ) -> tuple[GraphStore, PathLexicon]:
-    """Open a store and a lexicon in a worker's process, without transformers if possible."""
+    """Open a store and a lexicon in a worker's process.
+
+    ``encoder``: or the function that loads it, which needs transformers.
+    """
     from kgqa.graph.open import open_store
     from kgqa.trie.lexicon import PathLexicon
 
@@ -291,7 +298,7 @@ def _slow_encoder(model: str | None, adapter: str | None, cache: Path) -> TokenE
 def _wanted_topics(home: Home, store: GraphStore, options: IndexOptions) -> IntArray | None:
     """Return the keys of the entities to index, None for all.
 
-    An entity that the KG lacks is reported and skipped.
+    Entities that the KG lacks are reported and skipped. Raises DataError if it lacks them all.
     """
     from kgqa.graph.model import keys_array
     from kgqa.linking.resolve import resolve_entity
@@ -325,7 +332,10 @@ def _wanted_topics(home: Home, store: GraphStore, options: IndexOptions) -> IntA
 
 
 def _topics_of_line(home: Home, line: str, where: str) -> list[str]:
-    """Return the topic entities of a line of a question file, [] with a note if malformed."""
+    """Return the topic entities of a line of a question file, [] with a note if malformed.
+
+    ``where``: the place of the line, for the note. A blank line has none.
+    """
     if not line.strip():
         return []
     try:

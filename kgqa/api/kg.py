@@ -222,7 +222,7 @@ class KG:
     def suggest(self, typed: str, limit: int = 8) -> list[dict[str, Any]]:
         """Return entities with a name or alias in which some word begins with each typed word.
 
-        Each has its id, its name and its number of edges; the best come first.
+        Each has its id, its name and its number of edges; at most ``limit``, the best first.
         """
         from kgqa.graph.names import normalise
 
@@ -356,7 +356,7 @@ class KG:
     def schema(self) -> GraphSchema:
         """Return the KG's classes, their properties, and which relations lead where.
 
-        Of plain triples what :mod:`kgqa.queries.implicit_classes` makes of them.
+        A KG of mostly untyped entities has the classes of :mod:`kgqa.queries.implicit_classes`.
         """
         from kgqa.queries.implicit_classes import queryable
 
@@ -372,7 +372,7 @@ class KG:
         return about(self._property_graph(), most)
 
     def examples(self, most: int = 6) -> list[str]:
-        """Return questions that the KG answers, of its most frequent relations."""
+        """Return at most ``most`` questions that the KG answers, of its most frequent relations."""
         from kgqa.api.overview import example_questions
 
         return example_questions(self.about(4 * most)["relations"], self.query, most)
@@ -517,7 +517,7 @@ class KG:
         self._store.close()
 
     def _keep_open(self, result: QueryResult) -> QueryResult:
-        """Register a result, whose evidence is read before the KG is closed."""
+        """Register a result, so that its evidence is read before the KG is closed; return it."""
         self._results[id(result)] = result
         return result
 

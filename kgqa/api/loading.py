@@ -132,9 +132,9 @@ def load(home: Home, name: str, sources: Sequence[object], given: dict[str, Any]
 
 @contextmanager
 def on_disk(name: str, sources: Sequence[object], called: str) -> Iterator[list[Path]]:
-    """Yield the sources as files, as a context; data of memory or a database is in a temporary one.
+    """Yield the sources as files, as a context; data of memory or a database is in temporary ones.
 
-    ``called``: the name of a table that has none.
+    ``name``: the loader; ``called``: the name of a table that has none. Raises UsageError.
     """
     from kgqa.loaders.memory import as_files, is_file
 
@@ -171,7 +171,10 @@ def _extraction_cost(
     general: GeneralLLM,
     options: ExtractionOptions,
 ) -> dict[str, Any]:
-    """Return the cost of extracting triples, and report the paragraphs whose call failed."""
+    """Return the cost of extracting triples, and report the paragraphs whose call failed.
+
+    Their number is taken out of ``counts["dropped"]``.
+    """
     from kgqa.loaders.text import FAILED
 
     paragraphs, usage = loader.count(sources), general.usage
@@ -192,7 +195,7 @@ def _extraction_cost(
 
 
 def _default_name(sources: Sources) -> str:
-    """Return the KG name after the first source: its file name without endings."""
+    """Return the KG name after the first source: its file name up to the first dot."""
     return sources.paths[0].resolve().name.split(".")[0]
 
 
@@ -212,7 +215,7 @@ def _check_store(home: Home, how: StoringOptions) -> None:
 
 
 def _check_database(home: Home, how: StoringOptions) -> None:
-    """Raise UsageError if only NEO4J_URI directs a load to a database with other content."""
+    """Raise UsageError if NEO4J_URI alone directs a load to a database with other content."""
     from kgqa.graph.neo4j_backend import Neo4jStores
     from kgqa.graph.open import store_backend
 
@@ -308,7 +311,7 @@ def _not_attached(url: str) -> UsageError:
 
 
 def _warm_up(home: Home, kg: str) -> None:
-    """Read what every question needs of an endpoint, and cache it beside the survey."""
+    """Read what every question needs of an endpoint, and cache it; a GraphError is ignored."""
     from kgqa.graph.open import open_store
     from kgqa.paths.schema import Schema
     from kgqa.paths.walk import WalkRules

@@ -26,7 +26,10 @@ _TRIED = (50, 5_000)  # of them, for an example of a relation
 
 
 def about(store: QueryStore, most: int) -> dict[str, Any]:
-    """Describe the content of a KG as JSON: see :meth:`kgqa.KG.about`."""
+    """Describe the content of a KG as JSON: see :meth:`kgqa.KG.about`.
+
+    Types and relations of too many entities have no example.
+    """
     from kgqa.graph.model import keys_array
     from kgqa.graph.schema import described_schema
     from kgqa.queries.implicit_classes import queryable
@@ -109,7 +112,10 @@ def status(home: str | Path | Home | None = None, *, verify: bool = False) -> di
 
 
 def _model_status(home: Home) -> dict[str, Any]:
-    """Describe the KG-LLM and its measured decoding plan, without importing what runs it."""
+    """Describe the KG-LLM and its measured decoding plan, without importing what runs it.
+
+    Raises PackagesMissingError, ModelNotFoundError.
+    """
     from kgqa.extras import require_llm_packages
     from kgqa.models.kg_llm import PLANS_FILE, chosen, known_plan
     from kgqa.models.locate import SMOLLM, smollm_is_converted
@@ -133,7 +139,10 @@ def _model_status(home: Home) -> dict[str, Any]:
 
 
 def _load_encoder(home: Home, missing: list[str]) -> LoadedEncoder | None:
-    """Load the KG-LLM's tokenizer, with which indexes are compared; None if it is damaged."""
+    """Load the KG-LLM's tokenizer, with which indexes are compared.
+
+    None if that fails; the error is added to ``missing``.
+    """
     from kgqa.models.kg_llm import load_encoder
 
     given = home.settings
@@ -166,7 +175,11 @@ def _kg_status(
     *,
     verify: bool,
 ) -> dict[str, Any]:
-    """Describe one KG: counts, indexes, which of them match the model, ranker."""
+    """Describe one KG: counts, indexes, which of them match the model, ranker.
+
+    ``loaded``: loads the tokenizer, if there are indexes; ``missing`` gets what is out of reach;
+    ``verify``: check every byte of the indexes.
+    """
     from kgqa.trie.index.manifest import Manifest
     from kgqa.trie.index.reader import TrieIndex, all_manifests
 
@@ -215,7 +228,7 @@ def _kg_status(
 
 
 def _ranker_status(home: Home, info: KGInfo) -> dict[str, Any] | None:
-    """Describe the KG's own path ranker, None without one."""
+    """Describe the KG's own path ranker, or its fault; None if the KG has none."""
     from kgqa.models.path_ranker import RANKERS, own_ranker
 
     folder = own_ranker(home.folder(info.name))
@@ -235,9 +248,10 @@ _ENDS = re.compile(r".* (?:by|in|at|to|from|with|on|for)")
 def example_questions(
     relations: Sequence[Mapping[str, str]], query: Callable[..., QueryResult], most: int
 ) -> list[str]:
-    """Return at most ``most`` questions that the KG answers. Raises GraphError.
+    """Return at most ``most`` questions that the KG answers, one for each relation.
 
-    ``relations``: each with a ``plan`` that gives its heads; ``query`` runs a plan.
+    ``relations``: each with a ``plan`` that gives its heads; ``query`` runs a plan. A relation
+    whose plan fails or takes too long is skipped.
     """
     questions: dict[str, str] = {}  # by relation
     for place, relation in enumerate(relations):

@@ -115,7 +115,7 @@ class QA:
         return method
 
     def load(self) -> None:
-        """Load every model that a question may need now, instead of at first use."""
+        """Load now every model that a question may need, instead of at first use."""
         _ = getattr(self.method, "members", None)  # an ensemble's are made when they are asked
 
     def ask(
@@ -214,7 +214,10 @@ class QA:
             yield from results
 
     def calls(self) -> tuple[int, int]:
-        """Return how many calls of the general LLM were made, and how many the cache answered."""
+        """Return how many calls of the general LLM were made, and how many the cache answered.
+
+        Both are 0 without a general LLM.
+        """
         general = self.method.general
         used = general.usage if general is not None else None
         return (used.calls, used.cached) if used else (0, 0)
@@ -255,7 +258,7 @@ class QA:
     def _answers(
         self, store: GraphStore, questions: Iterable[Asked]
     ) -> Generator[tuple[int, Answer | KgqaError], None, None]:
-        """Yield the number and answer of each question; results are registered with the KG."""
+        """Yield the number and answer of each question, or its error; register plans' results."""
         live = isinstance(store, LiveStore)
         given = self._live_answers(questions) if live else self._state_answers(store, questions)
         with closing(given) as answers:
@@ -267,7 +270,10 @@ class QA:
     def _live_answers(
         self, questions: Iterable[Asked]
     ) -> Generator[tuple[int, Answer | KgqaError], None, None]:
-        """Yield answers, each computed from one state of a database that others change."""
+        """Yield answers, each computed from one state of a database that others change.
+
+        A question is asked again, a few times, if the database changed meanwhile.
+        """
         for number, asked in enumerate(questions):
             for tried in range(1, 4 * _STATES + 1):
                 store = self._refreshed_store()
@@ -359,7 +365,10 @@ class QA:
                     yield this.number, _as_chosen_reading(store, _most_confident(done), this.chosen)
 
     def _readings_of(self, store: GraphStore, asked: Asked) -> list[StandaloneQuestion]:
-        """Return the readings of a follow-up after earlier turns; mostly the question itself."""
+        """Return the readings of a follow-up after earlier turns; else the question itself.
+
+        A question with given entities, without earlier turns, or too long is not a follow-up.
+        """
         from kgqa.linking.followup import StandaloneQuestion, readings
 
         if asked.entities or not asked.after or len(asked.question) > _LONGEST_FOLLOW_UP:
@@ -367,7 +376,10 @@ class QA:
         return readings(store, asked.question, asked.after)
 
     def _link_question(self, store: GraphStore, asked: Asked, notes: list[str]) -> LinkedQuestion:
-        """Normalise a question's wording, and find its topic entities and choices."""
+        """Normalise a question's wording, and find its topic entities and choices.
+
+        ``notes`` gets notes for the answer. Raises UsageError, LinkingError, EntityNotFoundError.
+        """
         from kgqa.graph.names import is_storable
         from kgqa.linking.linker import check_question, question_words
         from kgqa.linking.wording import worded
@@ -410,7 +422,10 @@ class QA:
         return linked
 
     def _check_language(self, store: GraphStore, question: str) -> None:
-        """Raise LinkingError for a question in a language that the models cannot read."""
+        """Raise LinkingError for a question in a language that the models cannot read.
+
+        Not if an encoder or a model was chosen, or the KG has such words.
+        """
         from kgqa.linking.language import foreign_language, speaks
 
         if any(getattr(self.options, name, None) for name in ("encoder", "model")):
@@ -458,7 +473,7 @@ class _OpenReading:
 
 
 def turns_of(after: Answer | Sequence[Answer]) -> tuple[Turn, ...]:
-    """Return the earlier turns to which a follow-up may refer. Raises UsageError.
+    """Return the earlier turns to which a follow-up may refer.
 
     Raises UsageError for anything but answers.
     """
@@ -481,14 +496,17 @@ def turns_of(after: Answer | Sequence[Answer]) -> tuple[Turn, ...]:
 
 
 def _counted(answer: Answer) -> tuple[str, ...]:
-    """Return the ids of the entities that a numeric answer counts, if they are few."""
+    """Return the ids of the entities that a numeric answer counts; () if they are too many."""
     result = answer.result
     ids = result.counted_ids(_MOST_TOPICS + 1) if result and result.value is not None else []
     return tuple(filter(None, ids)) if len(ids) <= _MOST_TOPICS else ()
 
 
 def _most_confident(answers: Sequence[Answer | KgqaError]) -> Answer | KgqaError:
-    """Return the first answer whose confidence is near the highest; readings are in order."""
+    """Return the first answer whose confidence is near the highest; readings are in order.
+
+    An error if none of the readings is answered.
+    """
 
     def sure(result: Answer | KgqaError) -> float:
         """Return the confidence of an answer, -1 for an error or no answer."""
@@ -504,7 +522,10 @@ def _most_confident(answers: Sequence[Answer | KgqaError]) -> Answer | KgqaError
 def _as_chosen_reading(
     store: GraphStore, answer: Answer | KgqaError, number: int | None
 ) -> Answer | KgqaError:
-    """Return an answer in the reading that the user chose, unchanged if ``number`` is None."""
+    """Return an answer in the reading that the user chose, from 1; unchanged if it is None.
+
+    Its plan is run; an error of that is returned.
+    """
     from kgqa.methods.query import as_read
     from kgqa.queries.run import rows_of
 
@@ -519,7 +540,7 @@ def _as_chosen_reading(
 def _restricted(answer: Answer, reading: StandaloneQuestion) -> Answer:
     """Return an answer with only the entities that its reading allows.
 
-    Only paths to the remaining answers are kept.
+    Only paths to the remaining answers are kept; without any the answer has no confidence.
     """
     among = reading.among if answer.result is None else ()  # a plan is of no others
     if not (among or reading.apart):
@@ -547,7 +568,7 @@ def _restricted(answer: Answer, reading: StandaloneQuestion) -> Answer:
 
 
 def _more(questions: Iterable[Asked]) -> bool:
-    """Return whether more than one question may follow."""
+    """Return whether more than one question may follow; True if their number is unknown."""
     return not isinstance(questions, list) or len(questions) > 1
 
 
@@ -612,7 +633,7 @@ def topic_entities(
 
 
 def _similar_name_notes(texts: Sequence[str], resolutions: Sequence[Any]) -> list[str]:
-    """Return notes on texts that were resolved to names with other symbols."""
+    """Return notes on texts that were resolved to names with other symbols, [] if none was."""
     from kgqa.linking.signs_and_symbols import is_taken_for
 
     return [
@@ -623,7 +644,7 @@ def _similar_name_notes(texts: Sequence[str], resolutions: Sequence[Any]) -> lis
 
 
 def shared_name(asked: str, resolution: Resolution) -> str:
-    """Return the note that other entities have the same name ``asked``."""
+    """Return the note that several entities have the name ``asked``, and which one was taken."""
     return (
         f"Interpreted {said_name(asked)} as {resolution.id}, the best connected one; others: "
         f"{_list_others(resolution.others)}."
@@ -631,7 +652,7 @@ def shared_name(asked: str, resolution: Resolution) -> str:
 
 
 def _list_others(resolutions: Sequence[Any]) -> str:
-    """Join the first entities into text, with the number of others."""
+    """Join the first few entities into text, with the number of the others."""
     shown = ", ".join(
         said_entity(resolution.name, resolution.id) for resolution in resolutions[:_OTHERS]
     )

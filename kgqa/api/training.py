@@ -92,7 +92,10 @@ def learn(home: Home, store: GraphStore, given: dict[str, Any]) -> LearnReport:
 def _own_adapter(
     home: Home, store: GraphStore, folder: Path, options: LearnOptions
 ) -> AdapterReport:
-    """Train the KG's own adapter on people's questions, starting from the best matching one."""
+    """Train the KG's own adapter on people's questions, and write it to ``folder``.
+
+    It starts from the adapter of the settings, or the best matching one.
+    """
     from kgqa.models.kg_llm import OWN_ADAPTER, suited_adapter
     from kgqa.training.adapters import train_adapter
 

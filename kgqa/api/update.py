@@ -109,7 +109,10 @@ _REMOVING: dict[str, Any] = {"types": None, "relation_names": None}  # those fil
 
 
 def _loader_for(own: str, files: Sequence[Path]) -> str:
-    """Return the name of the loader for ``files``; ``own``: the one that the KG was loaded with."""
+    """Return the name of the loader for ``files``; ``own``: the one that the KG was loaded with.
+
+    Files of triples are read as triples, unless ``own`` is ``tables``.
+    """
     names = [path.name.lower() for path in files]
     for ending in (".gz", ".bz2", ".zst"):
         names = [name.removesuffix(ending) for name in names]
@@ -120,7 +123,10 @@ def _loader_for(own: str, files: Sequence[Path]) -> str:
 
 
 def _make_loader(name: str, given: dict[str, Any], names: Path | None) -> Loader:
-    """Build a loader with its options. Raises UsageError if it extracts triples by a model."""
+    """Build a loader with its options, and with the file ``names`` if it takes one.
+
+    Raises UsageError if it extracts triples by a model.
+    """
     entry = LOADERS.entry(name)
     model = entry.options_model().model_fields
     if names is not None and "names" in model:
@@ -148,7 +154,10 @@ class _Indexes:
         self.kept = self.dropped = 0
 
     def find(self, change: GraphChange) -> None:
-        """Find the rows that ``change`` invalidates, before it is applied."""
+        """Find the indexes of the present version, and the rows that ``change`` invalidates.
+
+        To be called before the change is applied.
+        """
         from kgqa.paths.affected import affected
         from kgqa.trie.index.manifest import Manifest
         from kgqa.trie.index.reader import all_manifests
@@ -163,7 +172,10 @@ class _Indexes:
                 self._affected.append((folder, edges[rules]))
 
     def rebase(self) -> None:
-        """Make the indexes valid for the new version, with the rows that stay correct."""
+        """Make the indexes valid for the new version, without the invalidated rows.
+
+        An index for which that fails is noted, and left as it is.
+        """
         from kgqa.trie.index.writer import rebase_index
 
         for folder, keys in self._affected:

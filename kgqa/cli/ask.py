@@ -105,7 +105,7 @@ def ask(
 
 
 def _check_quoted(words: list[str]) -> list[str]:
-    """Return the questions. Raises UsageError for one that was not put in quotes."""
+    """Return ``words`` as questions. Raises UsageError for one that was not put in quotes."""
     if len(words) > 1 and any(" " not in word.strip() for word in words):
         raise UsageError(
             "Put the question in quotes, so that it is one argument.",
@@ -120,7 +120,10 @@ def _stdin_questions() -> Iterator[str]:
 
 
 def _parse_choices(text: str | None) -> tuple[str, ...]:
-    """Split the choices at commas, unless escaped. Raises UsageError."""
+    """Split the choices at commas, unless escaped; () for None.
+
+    Raises UsageError for fewer than two choices, or an empty one.
+    """
     if text is None:
         return ()
     import re

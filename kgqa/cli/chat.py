@@ -80,7 +80,7 @@ class TerminalChat:
         print(HELP)
 
     def paths(self, entity: str) -> None:
-        """Print the last answer's paths, or the facts about an entity."""
+        """Print the last answer's paths, or the facts about ``entity`` if it is not ""."""
         from kgqa.cli.terminal import path_line, say
 
         if entity:
@@ -97,7 +97,7 @@ class TerminalChat:
         say(f"{len(shown):,} of {total:,} paths", style="dim")
 
     def why(self, place: str) -> None:
-        """Print the stored facts behind the answer with that number."""
+        """Print the stored facts behind answer number ``place``, "" for the first one."""
         from kgqa.cli.terminal import path_line, say
 
         answer = self._last_answer()

@@ -51,7 +51,10 @@ class Run:
 
     @functools.cached_property
     def home(self) -> Home:
-        """The home folder with its settings; flags override the environment."""
+        """The home folder with its settings; flags override the environment.
+
+        Sets the process's umask after the folder's permissions.
+        """
         from kgqa.api import Home
 
         given = self.options
@@ -82,7 +85,7 @@ class Run:
             say(line)
 
     def print(self, human: Callable[[], None], result: Mapping[str, Any]) -> None:
-        """Print a result as one JSON object if requested, else as text by ``human``."""
+        """Print a result as one JSON object if requested, else as text by calling ``human``."""
         if self.as_json:
             unicode = "utf" in (sys.stdout.encoding or "").casefold()
             sys.stdout.write(json_text(result, ascii_only=not unicode) + "\n")
@@ -236,7 +239,10 @@ _SETTINGS = Annotated[
 
 
 def _flags_of(sources: tuple[Registry | type[Options], ...], every: bool) -> dict[str, FieldInfo]:
-    """Return the option fields that become flags, by name; the first model's help wins."""
+    """Return the option fields that become flags, by name; the first model's help wins.
+
+    ``every``: all fields become flags, not only marked ones.
+    """
     if not sources:
         return {}
     from kgqa.registry import Registry, is_flag
@@ -282,7 +288,7 @@ def _flag_name(name: str) -> str:
 
 
 def _set_options(pairs: list[str] | None, file: Path | None) -> dict[str, Any]:
-    """Parse the options of ``--set`` and of a settings file. Raises UsageError."""
+    """Parse the options of ``--set``, which win, and of a settings file. Raises UsageError."""
     given = _read_settings_file(file) if file is not None else {}
     for pair in pairs or []:
         name, equals, value = pair.partition("=")

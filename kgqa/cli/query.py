@@ -61,7 +61,10 @@ def query(
 
 
 def _print(run: Run, result: QueryResult, as_csv: bool, facts: bool) -> None:
-    """Print a result; it is then released, so that evidence nobody asked for is not read."""
+    """Print a result as CSV, JSON or text; ``facts``: with the facts behind each row of text.
+
+    It is then released, so that evidence nobody asked for is not read.
+    """
     if as_csv:
         _print_csv(run, result)
         return
@@ -83,7 +86,7 @@ def _print_csv(run: Run, result: QueryResult) -> None:
 
 
 def _show(run: Run, result: QueryResult, facts: bool) -> None:
-    """Print the rows as a table, with their facts if asked for."""
+    """Print the rows as a table, with their facts if asked for or if there is one row."""
     from kgqa.cli.terminal import COUNTED, cell_text, say, show_counted, show_next, show_rows
 
     if not len(result):

@@ -84,7 +84,7 @@ def _show(report: dict[str, Any]) -> None:
 
 
 def _decoding_text(plan: dict[str, Any] | None) -> str:
-    """Return a sentence on how the model decodes, by its measured plan."""
+    """Return a sentence on how the model decodes, by its measured plan (None: not measured)."""
     if plan is None:
         return "not measured on this device yet; the first question does it"
     if plan["way"] == "plain":
@@ -94,7 +94,7 @@ def _decoding_text(plan: dict[str, Any] | None) -> str:
 
 
 def _ranker_text(own: dict[str, Any] | None) -> str:
-    """Return the kind of a KG's path ranker in words."""
+    """Return the kind of a KG's path ranker in words; None is the universal one."""
     if own is None:
         return "universal"
     if "fault" in own:

@@ -143,7 +143,10 @@ def say(line: str | Text = "", style: str = "") -> None:
 
 
 def show_schema(about: Mapping[str, Any]) -> None:
-    """Print the types and relations of a KG in the notation of plans, with examples."""
+    """Print the types and relations of a KG in the notation of plans, with examples.
+
+    ``about``: as :meth:`kgqa.KG.about` returns it.
+    """
     counted = "about " if about["sampled"] else ""
     for entry in (*about["types"], *about["relations"]):
         example = f", such as {entry['example']}" if entry.get("example") else ""
@@ -250,7 +253,7 @@ def show_answer(answer: Answer, browser_url: str | None = None) -> None:
 
 
 def shown_with(answer: Answer) -> tuple[str, ...]:
-    """Return prefixes of the notes that :func:`show_answer` makes redundant."""
+    """Return the prefixes of the notes that :func:`show_answer` makes redundant."""
     if answer.result is None:
         return REFUSED if answer.count is None else (*REFUSED, "Counted: ")
     counted = [
@@ -302,7 +305,7 @@ def _show_readings(answer: Answer) -> None:
 
 
 def show_counted(counted: Sequence[Any]) -> None:
-    """Print the sets that the numbers of a row count, from its evidence."""
+    """Print the sets that the numbers of a row count, from its evidence; empty ones are skipped."""
     for group in counted:
         members = ", ".join(shown_name(cell_text(each)) for each in group.members)
         more = f", … ({group.size:,} in all)" if group.size > len(group.members) else ""
@@ -311,7 +314,7 @@ def show_counted(counted: Sequence[Any]) -> None:
 
 
 def show_next(result: QueryResult) -> None:
-    """Print the rows just after the limit."""
+    """Print the rows just after the limit; those with an empty cell are skipped."""
     rows = [row for row in result.runners_up if None not in row]
     if rows:
         after = (", ".join(shown_name(cell_text(cell)) for cell in row) for row in rows)
@@ -319,7 +322,7 @@ def show_next(result: QueryResult) -> None:
 
 
 def cell_text(cell: Any) -> str:
-    """Return a cell of a plan's row as text."""
+    """Return a cell of a plan's row as text: of a node its name, a dash for null."""
     if cell is None:
         return "–"
     if isinstance(cell, bool):
@@ -457,7 +460,7 @@ def passes(count: int) -> str:
 def proof(search: Any, paths: int, forward_passes: int) -> str:
     """Return the certificate of an exact search in words, "" for other searches.
 
-    ``forward_passes``: those that the search needed.
+    ``paths``: how many paths it found; ``forward_passes``: those that it needed.
     """
     if search.proven is None:
         return ""

@@ -93,7 +93,10 @@ def compare(
     settings_a: Mapping[str, Any] = MappingProxyType({}),
     settings_b: Mapping[str, Any] = MappingProxyType({}),
 ) -> Comparison:
-    """Compare runs (records by id) over their common questions. Raises DataError without any."""
+    """Compare runs (records by id) over their common questions. Raises DataError without any.
+
+    A figure is compared over the questions that have it in both runs.
+    """
     shared = [id_ for id_ in a if id_ in b]
     if not shared:
         raise DataError(

@@ -117,8 +117,8 @@ def linking_figures(records: Sequence[Record]) -> dict[str, Any] | None:
 def triplet_figures(records: Sequence[Record], method: str) -> dict[str, float | None] | None:
     """Return triplet percentages; None without gold triplets unless ``method`` is DoG.
 
-    ``f1``, ``precision``, ``recall``: over questions with gold triplets (malformed: missed).
-    ``ill``: the share of malformed triplets among all written.
+    ``f1``, ``precision``, ``recall``: over questions with gold triplets (malformed: missed), None
+    without any. ``ill``: the share of malformed triplets among all written.
     """
     triplets = [record.triplets for record in records if record.triplets is not None]
     golden = [triplet for triplet in triplets if triplet["f1"] is not None]
@@ -139,7 +139,7 @@ def _malformed(records: Sequence[Record]) -> int:
 
 
 def _by_part(records: Sequence[Record], part: Callable[[Record], str]) -> dict[str, dict[str, Any]]:
-    """Return main figures of the records by part: hop count or type."""
+    """Return main figures of the records by the value of ``part``: hop count or type."""
     parts: dict[str, list[Record]] = defaultdict(list)
     for record in records:
         parts[part(record)].append(record)
@@ -157,7 +157,7 @@ def _by_part(records: Sequence[Record], part: Callable[[Record], str]) -> dict[s
 
 
 def _interval(shares: Sequence[float]) -> list[float] | None:
-    """Return the 95 % interval of shares in percent, None if there is none."""
+    """Return the 95 % interval of the mean of shares in percent, None without any."""
     bounds = interval(shares)
     return None if bounds is None else [round(100 * bound, 2) for bound in bounds]
 
@@ -172,7 +172,7 @@ def _general_llm_use(records: Sequence[Record]) -> dict[str, Any] | None:
 
 
 def percentiles(values: Sequence[float], *which: int) -> dict[str, float | None]:
-    """Return percentiles by name (``p50``), None for an empty list."""
+    """Return the percentiles ``which`` by name (50: ``p50``), each None without values."""
     return {
         f"p{record}": round(float(np.percentile(values, record)), 3) if len(values) else None
         for record in which

@@ -165,7 +165,10 @@ _DRAWN = 4_000_000  # questions drawn at once: what is held in memory
 
 
 def interval(values: ArrayLike) -> tuple[float, float] | None:
-    """Return the 95 % bootstrap interval of the mean of ``values``, with a fixed seed."""
+    """Return the 95 % bootstrap interval of the mean of ``values``, with a fixed seed.
+
+    None without values.
+    """
     table = np.asarray(values, np.float64)
     questions = len(table)
     if not questions:
@@ -190,7 +193,10 @@ _FIVE = 5  # candidates of the linker that are looked at
 
 
 def distance(store: GraphStore, topics: IntArray, wanted: IntArray, rules: WalkRules) -> int | None:
-    """Return the number of hops from ``topics`` to the nearest of ``wanted`` (keys), or None."""
+    """Return the number of hops from ``topics`` to the nearest of ``wanted`` (keys).
+
+    None if none is within the hops that ``rules`` allow.
+    """
     if not len(topics) or not len(wanted):
         return None
     seen = frontier = np.unique(topics)
@@ -283,7 +289,10 @@ def triplets_of(store: GraphStore, question: Question, answer: Answer | None) ->
 def triplet_scores(
     store: GraphStore, gold: Iterable[Triple], path: GroundedPath | None
 ) -> dict[str, float] | None:
-    """Return F1, precision and recall of a path's triplets by name, None without gold."""
+    """Return F1, precision and recall of a path's triplets by name, None without gold.
+
+    Names are compared in normalised form; without a path all are 0.
+    """
     relations = store.relations()
     names = dict(zip(relations.ids, relations.names, strict=True))
     wanted = {_forms(triple) for triple in gold}
@@ -304,7 +313,7 @@ def ill_triplets(
     """Return the numbers of malformed and of all triplets of ``paths``. Raises GraphError.
 
     A triplet is well-formed if its facts are stored, and an end is a topic or a non-value end of an
-    earlier triplet.
+    earlier triplet of its path.
     """
     relations = {id_: number for number, id_ in enumerate(store.relations().ids)}
     asked = frozenset(topics)
@@ -344,7 +353,10 @@ def _is_stored(store: GraphStore, edge: PathEdge, relations: dict[str, int]) -> 
 
 
 def _triplet(edge: PathEdge, names: Mapping[str, str]) -> Triple:
-    """Return an edge as a (head, relation, tail) triplet of names in stored direction."""
+    """Return an edge as (head, relation, tail) names in stored direction.
+
+    ``names``: of relations by id.
+    """
     if not edge.inverse:
         return edge.head.name, edge.relation, edge.tail.name
     along = [names[fact.predicate] for fact in reversed(edge.facts)]

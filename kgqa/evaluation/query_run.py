@@ -33,7 +33,10 @@ _SHORT = 120  # characters of a property that may stand for its node
 
 
 def cell_forms(cell: Any) -> frozenset[str]:
-    """Return the texts by which a cell may be compared; of a node, its short properties."""
+    """Return the texts by which a cell may be compared, rounded and lowercase.
+
+    Of a node (a dict), its short properties; of a list, one text.
+    """
     if isinstance(cell, dict):
         values = [value for name, value in cell.items() if not name.startswith("_")]
         forms = {form for value in values for form in cell_forms(value)}
@@ -58,8 +61,9 @@ def cell_forms(cell: Any) -> frozenset[str]:
 def same_rows(given: Sequence[Sequence[Any]], gold: Mapping[str, Any]) -> bool:
     """Return whether rows are right by ``gold``: ``rows`` with ``limit``, ``sure``, ``pool``.
 
-    If gold has n columns, one of the first n + 1 given columns has to equal each gold column. Rows
-    that a limit leaves open may be any of the pool.
+    They are if one of their first n + 1 columns has the values of one of gold's n columns, in any
+    order; without gold rows, if there are none. ``sure``: rows that must be among those of a limit;
+    ``pool``: those that may be.
     """
     rows = gold["rows"]
     width = len(rows[0]) if rows else 0
@@ -83,7 +87,7 @@ def same_rows(given: Sequence[Sequence[Any]], gold: Mapping[str, Any]) -> bool:
 
 
 def _all_shared(some: Iterable[frozenset[str]], by: Sequence[frozenset[str]]) -> bool:
-    """Return whether each cell of ``some`` shares a form with a cell of ``by``."""
+    """Return whether each cell of ``some`` has a form in common with a cell of ``by``."""
     every = frozenset().union(*by) if by else frozenset()
     return all(cells & every for cells in some)
 
@@ -94,7 +98,10 @@ def _column_matches(
     pool: Sequence[frozenset[str]],
     size: int,
 ) -> bool:
-    """Return whether a column has all of ``sure``, nothing outside ``pool``, and the right size."""
+    """Return whether a column has all of ``sure``, nothing outside ``pool``, and the right size.
+
+    Cells are sets of forms; ``size``: the number of gold rows.
+    """
     different = len(set(ours))
     return (
         bool(ours)
@@ -150,7 +157,10 @@ class QueryEvaluation:
 
 
 def read_gold(file: Path, limit: int | None = None) -> list[dict[str, Any]]:
-    """Read the lines of a file of gold queries, at most ``limit``. Raises DataError."""
+    """Read the lines of a file of gold queries, at most ``limit``; blank ones are skipped.
+
+    Raises DataError for a malformed line.
+    """
     golds = []
     lines = enumerate(file_lines(file, "file of gold queries"), 1)
     for number, line in islice(((at, line) for at, line in lines if line.strip()), limit):
@@ -173,7 +183,7 @@ def evaluate_queries(
     progress: Progress,
     method: str,
 ) -> QueryEvaluation:
-    """Ask every question, and compare its rows with the gold rows."""
+    """Ask every question, and compare its rows with the gold rows; errors count as failed."""
     rows = list(gold)
     records: list[dict[str, Any]] = []
     with progress.task("answering", len(rows), "questions") as task:

@@ -160,8 +160,8 @@ def record_of(
 ) -> Record:
     """Return the record of a question that was answered or failed. Raises GraphError.
 
-    ``seconds``: the time of a failed one. ``linked``: whether topics were searched by linking.
-    ``k``: of Hit@K.
+    ``given``: its answer or error; ``seconds``: the time of a failed one. ``linked``: whether to
+    score the linker, too. ``k``: of Hit@K.
     """
     answer = None if isinstance(given, Exception) else given
     gold = meanings_of(store, question.answers, question.names)
@@ -266,7 +266,10 @@ def _answer_fields(
 
 
 def _grounded_share(answer: Answer) -> float:
-    """Return the share of paths that are grounded, or of a plan's rows that rest on facts."""
+    """Return the share of paths that are grounded, or of a plan's rows that rest on facts.
+
+    0 without any.
+    """
     if answer.result is not None and not answer.paths:
         rows = [answer.result.evidence(row, 1) for row in range(len(answer.result))[:_KEPT]]
         grounded = [bool(row.facts or row.held or row.nodes) for row in rows]
@@ -275,7 +278,7 @@ def _grounded_share(answer: Answer) -> float:
 
 
 def _path_json(path: ScoredPath, inverses: Mapping[str, str]) -> dict[str, Any]:
-    """Return a path as JSON with score and relation path, and how it is shown if ambiguous."""
+    """Return a path as JSON with text, score and relation path (None if not grounded)."""
     row: dict[str, Any] = {"text": path.text, "score": path.score, "relation_path": None}
     if path.groundings:
         row["relation_path"] = " -> ".join(relation_path(path.groundings[0], inverses))
@@ -283,7 +286,7 @@ def _path_json(path: ScoredPath, inverses: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _legacy_scores(names: Sequence[str], gold: Sequence[str] = ()) -> dict[str, dict[str, float]]:
-    """Return the scores of GCR's and of RoG's program."""
+    """Return the scores of ``names`` as answers by GCR's and by RoG's program."""
     return {
         "gcr": asdict(gcr_scores(list(names), list(gold))),
         "rog": asdict(rog_scores(list(names), list(gold))),
@@ -293,7 +296,10 @@ def _legacy_scores(names: Sequence[str], gold: Sequence[str] = ()) -> dict[str, 
 def _choice_accuracy(
     store: GraphStore, question: Question, answer: Answer | None, gold: Meanings
 ) -> float:
-    """Return 1.0 if the first answer that is one of the choices is right, else 0.0."""
+    """Return 1.0 if the first answer that is one of the choices is right, else 0.0.
+
+    Answers that are not choices are passed over.
+    """
     choices = meanings_of(store, question.choices, question.names)
     by_name = {normalise(name): id_ for id_, name in zip(choices.ids, choices.names, strict=True)}
     for ranked_answer in answer.answers if answer else ():
@@ -315,7 +321,11 @@ def _outcome_of(
     linked: bool,
     reachable: bool,
 ) -> Outcome:
-    """Return where a question ended: right, or the first stage that failed it."""
+    """Return where a question ended: right, or the first stage that failed it.
+
+    ``right``: its first answer is; ``linked``: a gold topic was found, or the file has none;
+    ``reachable``: a gold answer is within the hops of ``rules``.
+    """
     if right:
         return Outcome.RIGHT
     if not gold.ids and isinstance(given, Answer):
@@ -418,7 +428,10 @@ def read_run(folder: Path) -> dict[str, Record]:
 
 
 def _parse_results(raw: bytes, path: Path) -> tuple[int, dict[str, Record]]:
-    """Parse the complete lines of a results file; return their length in bytes, and the records."""
+    """Parse the complete lines of a results file; return their length in bytes, and the records.
+
+    Of records with one id the last counts. Raises DataError for a malformed line.
+    """
     whole = raw.rfind(b"\n") + 1
     done: dict[str, Record] = {}
     for number, line in enumerate(raw[:whole].split(b"\n")[:-1], 1):

@@ -76,7 +76,7 @@ class ReportTable:
 
 
 def figure_tables(figures: Mapping[str, Any]) -> list[ReportTable]:
-    """Return a run's tables: scores, by hop, by type (if there are types), and outcomes."""
+    """Return a run's tables that have rows: scores, by hop, by type, and outcomes."""
     heads = ("figure", "%", "95 % interval")
     tables = [
         ReportTable("Scores", heads, figure_rows(figures)),
@@ -120,9 +120,10 @@ def time_sentence(figures: Mapping[str, Any]) -> str:
 
 
 def worst(records: Sequence[Record]) -> list[Record]:
-    """Select the worst failures, in the order of ``records``.
+    """Select the worst failures, at most ``WORST``, in the order of ``records``.
 
-    They are questions without a right answer, those of lowest F1 first, then of highest confidence.
+    They are questions without a right answer: those that miss Hit@K first, then those of lowest F1,
+    then those whose best path scored highest.
     """
     failed = [at for at, record in enumerate(records) if record.outcome != Outcome.RIGHT]
     failed.sort(
@@ -215,7 +216,7 @@ def calibration(confident: Sequence[tuple[float, bool]]) -> tuple[list[tuple[str
 
 
 def _figure_rows(titles: Mapping[str, str], figures: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """Return (title, percent, interval) of the figures that exist."""
+    """Return (title, percent, interval) of the figures in ``titles`` that exist."""
     intervals = figures.get("intervals") or {}
     return [
         (title, f"{figures[name]:.1f}", _interval_text(intervals.get(name)))
@@ -225,7 +226,7 @@ def _figure_rows(titles: Mapping[str, str], figures: Mapping[str, Any]) -> list[
 
 
 def _part_rows(parts: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, ...]]:
-    """Return the rows of a table of figures by part."""
+    """Return the rows of a table of figures by hop count or type."""
     return [
         (
             name,

@@ -151,7 +151,10 @@ class Asking:
     def records(
         self, store: GraphStore | None, questions: Sequence[Question]
     ) -> Generator[Record, None, None]:
-        """Yield the record of each question as it is answered, those asked of the KG first."""
+        """Yield the record of each question as it is answered, those asked of the KG first.
+
+        A question whose own graph cannot be read has the record of a failure.
+        """
         of_kg = [question for question in questions if question.graph is None]
         if of_kg:
             if store is None:
@@ -211,7 +214,8 @@ class EvaluationWorkers:
         """Yield the record of each question. Raises WorkerError if no worker can work.
 
         The questions of a lost worker are asked once more, one by one; if a worker ends again, the
-        question is recorded as failed.
+        question is recorded as failed. ``note`` is called with each worker's note, once for equal
+        ones.
         """
         size = len(questions) // (_UNITS * (self.executor.workers or _UNITS))
         # an empty one comes first: where that is lost, no worker will do any

@@ -81,7 +81,7 @@ class NumberForm:
         return float(number)
 
     def _amount(self, text: str) -> int | float | None:
-        """Parse a text as an amount in ``self.unit``, converting its unit; None if it cannot be."""
+        """Parse a text as an amount in ``self.unit``; None if malformed or of another dimension."""
         if len(text) > _LONGEST or (parts := _split(text)) is None:
             return None
         digits, zeros, unit = parts
@@ -149,7 +149,7 @@ def _split(text: str) -> tuple[str, int, str] | None:
 
 
 def _year_of_era(text: str) -> tuple[str, int, str] | None:
-    """Parse a year such as ``44 BC`` or ``AD 9`` into the same triple as :func:`_split`."""
+    """Parse a year such as ``44 BC`` or ``AD 9`` into the triple of :func:`_split`; else None."""
     match = _ERA.fullmatch(text)
     if match is None:
         return None
@@ -186,7 +186,7 @@ class NumberTexts:
     decimals: dict[float, str] = field(default_factory=dict)
 
     def add(self, text: str, times: int = 1) -> None:
-        """Count ``times`` occurrences of one text."""
+        """Count a text that occurs ``times`` times; texts such as "NA" count as missing values."""
         self.texts += times
         if text.lower() in MISSING:
             self.missing += times
@@ -225,7 +225,7 @@ class NumberTexts:
                 self.twice |= known != text and "." in known and "." in text
 
     def merge(self, other: NumberTexts) -> None:
-        """Add the statistics of other texts of the same property."""
+        """Add the statistics ``other`` of more texts of the same property."""
         for name in ("texts", "missing", "point", "comma", "parts", "codes", "losses", "ranges"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for name in ("wide", "powers", "twice"):
@@ -241,7 +241,7 @@ class NumberTexts:
         return self.texts - self.missing
 
     def _are_codes(self, name: str) -> bool:
-        """Return whether the texts are codes or versions, such as 1.10, and not numbers."""
+        """Return whether the texts are codes, such as 1.10; ``name``: the property's name."""
         if self.twice or (self.codes and not self.powers):
             return True
         has_point = bool(self.plain["float"]) and self.amounts.keys() <= {""}
@@ -272,7 +272,7 @@ class NumberTexts:
 
     @property
     def unordered(self) -> bool:
-        """Whether these texts, though not numeric as a whole, hold numbers that text misorders."""
+        """Whether over half of the texts begin with numbers that sort wrongly as text."""
         numbers = max(self.amounts.total() + self.ranges, self.codes)
         return numbers > _HALF * self.said and max(len(self.lengths), len(self.amounts)) > 1
 

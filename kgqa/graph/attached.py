@@ -119,7 +119,7 @@ class Attachment:
         return self.url.startswith(("http://", "https://"))
 
     def hides(self, owner: str, name: str) -> bool:
-        """Return whether a property of a label or relationship type is excluded."""
+        """Return whether the record excludes property ``name`` of the label or type ``owner``."""
         return f"{owner}.{name}" in self.skip
 
     def write(self, folder: Path) -> None:
@@ -286,14 +286,14 @@ class SurveyFile(SqliteReader):
         raise NotImplementedError  # relations are those of the survey
 
     def _damaged(self, what: str) -> StoreUnavailableError:
-        """Return the error of an unusable survey file."""
+        """Return the error of an unusable survey file; ``what`` is wrong with it."""
         return StoreUnavailableError(
             f"{self.path} cannot be used: {what}.", "Delete it: it is made again from the database."
         )
 
 
 def read_info(folder: Path, record: Attachment) -> KGInfo:
-    """Return the meta record of an attached KG, with the counts of its last survey."""
+    """Return the meta record of an attached KG; all counts are 0 if its survey cannot be read."""
     try:
         with SurveyFile(folder) as file:
             return replace(file.info, name=folder.name, direction=record.direction)
@@ -303,7 +303,7 @@ def read_info(folder: Path, record: Attachment) -> KGInfo:
 
 
 def left_out(folder: Path) -> str:
-    """Return a sentence that lists what the survey did not read, "" if it read everything."""
+    """Return a sentence on predicates that the survey left out; "" if none, or without a survey."""
     try:
         with SurveyFile(folder) as file:
             survey = file.survey
@@ -321,7 +321,7 @@ def left_out(folder: Path) -> str:
 def attached_kgs(home: Path, faults: list[KgqaError] | None = None) -> list[KGInfo]:
     """List the KGs attached in a home, by name, with the counts of their last surveys.
 
-    ``faults`` collects the errors of KGs that cannot be read.
+    A KG whose record cannot be read is skipped; its error is appended to ``faults``, if given.
     """
     infos: list[KGInfo] = []
     for folder in sorted(path.parent for path in home.glob(f"*/{RECORD_NAME}")):
@@ -361,7 +361,7 @@ class SurveyWriter:
         self._db = db
 
     def add(self, nodes: Iterable[Node]) -> int:
-        """Write names of nodes; return how many were written."""
+        """Write nodes, and the names of those that are entities; return the number of nodes."""
         rows = list(nodes)
         self._db.executemany(
             "INSERT OR REPLACE INTO node VALUES (?, ?, ?, ?, ?)", [row[:5] for row in rows]
@@ -386,7 +386,7 @@ class SurveyWriter:
 
 @contextlib.contextmanager
 def folder_alone(folder: Path) -> Iterator[None]:
-    """Lock a KG's folder for one survey; on failure, delete a folder that was created.
+    """Lock a KG's folder, which is created, for one survey; on failure delete a new folder.
 
     Raises GraphError if another process surveys, StoreUnavailableError if it cannot be written.
     """

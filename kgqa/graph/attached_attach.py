@@ -51,8 +51,9 @@ def attach(
 ) -> Attached:
     """Survey a database and record it in ``home`` as the KG ``kg``, by default named after it.
 
-    An existing record keeps what was edited in it. Raises UsageError if the name is taken or
-    something named is not there, StoreUnavailableError, GraphError.
+    ``taken``: the user's settings; an existing record of this database keeps what was edited in it.
+    Raises UsageError if the name is used by another KG or something named is not in the database,
+    StoreUnavailableError, GraphError.
     """
     import time
 
@@ -116,7 +117,10 @@ def _with_user_settings(record: Attachment, taken: Taken) -> Attachment:
 
 
 def _check(taken: Taken, record: Attachment, survey: Survey) -> None:
-    """Raise UsageError if the user named a label, type or property that the database lacks."""
+    """Raise UsageError if the user named a label, type or property that the database lacks.
+
+    ``taken``: the user's settings. Raises GraphError if no label is included.
+    """
     labels = {type_.name: {each.name for each in type_.properties} for type_ in survey.schema.types}
     types = {relation.relationship_type for relation in survey.schema.relations}
     known = [*labels, *sorted(types)]

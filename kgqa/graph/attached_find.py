@@ -43,7 +43,10 @@ class NameFinder:
         ]
 
     def keys_of(self, ids: Sequence[str]) -> dict[str, int]:
-        """Return the key of each existing id: of a node (``Label:value``), a fact or a value."""
+        """Return the keys of ids that exist: of a node (``Label:value``), a fact or a value.
+
+        Ids that are unknown, or that several nodes share, are missing from the result.
+        """
         keys: dict[str, int] = {}
         values: dict[tuple[str, str], dict[str, str]] = {}
         nodes: dict[str, int] = {}
@@ -84,7 +87,7 @@ class NameFinder:
         return keys
 
     def find(self, names: Sequence[str]) -> list[tuple[int, int]]:
-        """Return (position, key) of the entities that have a name now, sorted."""
+        """Return (position in ``names``, key) of the entities that bear a name now, sorted."""
         forms = {place: form for place, name in enumerate(names) if (form := name_form(name))}
         positions, keys = self._file.find_names(list(forms.values()))
         places = list(forms)
@@ -111,7 +114,10 @@ class NameFinder:
         return sorted(pairs)
 
     def _keys_by_name_on_server(self, names: Sequence[str]) -> set[int]:
-        """Query the server for nodes with one of these names, in several cases; return keys."""
+        """Query the server for nodes with one of these names, in several cases; return their keys.
+
+        Labels whose query fails or takes too long are skipped.
+        """
         variants = sorted({change(name) for name in names for change in _VARIANTS})
         numbers: set[int] = set()
         for label, property_ in self._named_by:
@@ -130,7 +136,10 @@ class NameFinder:
         statement: str = "by_value",
         timeout: float = 10.0,
     ) -> list[Any]:
-        """Query the server for nodes of a label whose property has one of ``values``."""
+        """Query the server for nodes of a label whose property has one of ``values``.
+
+        At most ``_MOST`` are returned. ``statement``: which named statement compares the values.
+        """
         return self._reader.ask(
             statement,
             label,
@@ -142,7 +151,10 @@ class NameFinder:
         )
 
     def suggest(self, text: str, limit: int, *, prefix: bool = False) -> list[int]:
-        """Return up to ``limit`` keys of entities with a name like ``text``, best first."""
+        """Return up to ``limit`` keys of existing entities with a name like ``text``, best first.
+
+        ``prefix``: each word of ``text`` may be the beginning of a name's word.
+        """
         keys = self._file.suggest(text, max(limit, 0), prefix=prefix).tolist()
         if not self._complete and (query := text_query(text, prefix=prefix)):
             for index in self._file.survey.text_indexes:
@@ -162,9 +174,10 @@ class NameFinder:
         return keys if self._is_current else list(self._reader.there(keys))
 
     def having(self, row: int, id_: str) -> list[tuple[int, int, int, int]]:
-        """Find the nodes that have a value: the edges into value node ``id_``, row ``row``.
+        """Find the nodes that have a value: the edges into the value node with id ``id_``.
 
-        Each edge is (row, step, key of the node, kind of the node).
+        Each edge is (``row``, directed relation 2 * relation + 1, the node's key, its kind). A
+        property without an index is searched only on labels of few nodes.
         """
         value, kind = read_value(id_)
         edges: list[tuple[int, int, int, int]] = []

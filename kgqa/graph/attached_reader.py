@@ -41,7 +41,7 @@ NULLS = frozenset({"", "NULL", "null", "\\N"})  # texts that stand for no value
 
 
 def kind_of(key: int) -> Kind:
-    """Return the kind that a key's range tells; labelled mediators and values count as entities."""
+    """Return the kind by a key's range; nodes labelled as mediators or values count as entities."""
     return Kind.ENTITY if key < FACTS else Kind.MEDIATOR if key < VALUES else Kind.VALUE
 
 
@@ -56,7 +56,9 @@ def value_key(id_: str) -> int:
 
 
 def walked(value: Any) -> list[tuple[str, str]]:
-    """Return (id, name) of the value nodes of a property: one for each member of a list.
+    """Return (id, name) of the value nodes of a property: one for each distinct list member.
+
+    Nulls, texts that stand for null, and values too long to be edges give none.
 
     >>> walked(1999), walked("NULL"), walked(["Neo", "Neo"])
     ([('"1999"^^xsd:integer', '1999')], [], [('"Neo"', 'Neo')])
@@ -78,7 +80,10 @@ _OWN = ("KGMeta", "KGDropping", "KGLoading", "KGName", "KGRelation")  # kgqa's r
 
 
 def selection_of(record: Attachment, labels: set[str], types: set[str]) -> dict[str, list[str]]:
-    """Return the query parameters that select labels and types, included and excluded."""
+    """Return query parameters that select nodes and relationships by the record.
+
+    ``labels`` and ``types``: those of the database, to tell what a name in ``only`` refers to.
+    """
     return {
         "labels": [name for name in record.only if name in labels or name not in types],
         "hidden": [*record.skip, *_OWN],
@@ -137,10 +142,10 @@ class NodeReader:
                 yield key, node.id, node.name, node.kind, degree, list(node.others)
 
     def named(self, key: int, labels: Sequence[str], values: Sequence[Any]) -> NamedNode:
-        """Return a node from its labels and the values of ``names``.
+        """Return a node with its id and names; ``values``: its properties ``self.names``, in order.
 
-        It is known by the first of its labels that gives an id, and named by the first that gives
-        a name; labels of fewer nodes say more.
+        The id is from the first label that gives one, the name likewise; labels of fewer nodes come
+        first. Without either, both are made from the key; a mediator has no name.
         """
         own = sorted(labels, key=lambda label: (-self._order.get(label, -1), label))
         kind = self._kind(labels, values)
@@ -191,7 +196,7 @@ _TAGGED = re.compile(r"(.*)@([A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8})*)", re.DOTALL)
 
 
 def without_tags(values: Sequence[Value], wanted: str = "en") -> list[Value]:
-    """Remove language tags from names, and put names of the wanted language first.
+    """Remove language tags from names, and put names of the language ``wanted`` first.
 
     >>> without_tags(["Herz@de", "Heart@en-GB", "Cor", "Heart@en"])
     ['Heart', 'Heart', 'Cor', 'Herz']
@@ -240,10 +245,10 @@ class AttachedReader:
         self._state = ""
 
     def start(self, names: list[str], spoken: list[str], prefixes: Sequence[str]) -> None:
-        """Reset the reader for a new state.
+        """Empty the caches and set the relations for a new state of the database.
 
-        ``names`` and ``spoken``: relations and their names; ``prefixes``: the text before the
-        number in element ids of nodes and of relationships.
+        ``names`` and ``spoken``: relations' ids and names; ``prefixes``: the text before the number
+        in the element ids of nodes and of relationships.
         """
         self._relations = Relations(names, spoken, [None] * len(names))
         self._steps = {name: 2 * key for key, name in enumerate(names)}
@@ -267,7 +272,10 @@ class AttachedReader:
     def ask(
         self, name: str, *names: str, timeout: float = READ_TIMEOUT, **parameters: Any
     ) -> list[neo4j.Record]:
-        """Run one of the package's named statements; return its rows. Raises GraphError."""
+        """Run one of the package's named statements, with ``names`` quoted in it; return its rows.
+
+        ``timeout``: in seconds. Raises GraphError.
+        """
         return self.read(attached(name, *names), parameters, timeout=timeout)
 
     def read(
@@ -278,7 +286,10 @@ class AttachedReader:
         timeout: float = READ_TIMEOUT,
         limit: int | None = None,
     ) -> list[neo4j.Record]:
-        """Run a read-only statement; return its rows, and note if the database's state changed."""
+        """Run a read-only statement; return at most ``limit`` rows, and note a change of state.
+
+        ``timeout``: in seconds. Raises GraphError.
+        """
         if self._closed:
             raise GraphError(f"The store of {self.info.name} in {self.url} is closed.")
         rows, state = self.connection.read_marked(
@@ -294,7 +305,10 @@ class AttachedReader:
         limit: int = 1_000,
         timeout: float = READ_TIMEOUT,
     ) -> list[dict[str, Any]]:
-        """See :class:`kgqa.graph.store.CypherStore`."""
+        """Run a read-only statement; return up to ``limit`` rows.
+
+        See :class:`kgqa.graph.store.CypherStore`.
+        """
         rows = self.read(cypher, parameters, timeout=timeout, limit=limit)
         return [as_json(dict(row)) for row in rows]
 
@@ -316,7 +330,10 @@ class AttachedReader:
         return {name: self.nodes.selection[name] for name in ("types", "untaken")}
 
     def entities(self, keys: IntArray) -> Entities:
-        """Return ids, names and kinds of ``keys``. Raises EntityNotFoundError."""
+        """Return ids, names and kinds of ``keys``. Raises EntityNotFoundError.
+
+        If the database changed, a deleted node has the id ``#key`` instead.
+        """
         keys = keys_array(keys)
         ids: list[str] = []
         names: list[str | None] = []
@@ -378,7 +395,10 @@ class AttachedReader:
         return self._relations
 
     def step(self, name: str) -> int:
-        """Return the step along a relation. Raises StateChangedError if the relation is new."""
+        """Return the directed relation of ``name``: 2 * its key, without + 1 for the reverse.
+
+        Raises StateChangedError if the relation is new.
+        """
         try:
             return self._steps[name]
         except KeyError:
@@ -391,7 +411,10 @@ class AttachedReader:
     def facts_of(
         self, keys: Sequence[int], *, again: bool = False
     ) -> dict[int, tuple[int, str, int, dict[str, Any]]]:
-        """Return (head, type, tail, properties) of each fact among ``keys`` that still exists."""
+        """Return (head, relation, tail, properties) of each fact among ``keys`` that still exists.
+
+        ``again``: query the server even for cached facts.
+        """
         facts = {} if again else {key: self._facts[key] for key in keys if key in self._facts}
         wanted = [key for key in dict.fromkeys(keys) if key not in facts]
         if len(self._facts) > KEPT:
@@ -409,9 +432,9 @@ class AttachedReader:
         return facts
 
     def relation_of(self, type_: str, kind: Any) -> str:
-        """Return the relation of a relationship: its type, or ``kind`` if that is known.
+        """Return the relation of a relationship: ``kind`` if the survey knows it, else its type.
 
-        ``kind``: the value of the property that says which relation it is.
+        ``kind``: the value of the property that names the relation, if the type has one.
         """
         property_ = self.kinds.get(type_)
         known = property_ is not None and isinstance(kind, str)
@@ -420,8 +443,9 @@ class AttachedReader:
     def stored(self, relation: str) -> tuple[str, str, str, list[str]]:
         """Return how a relation is stored: (type, kind property, its value, other values).
 
-        The property is "" if the type itself is the relation. If the relation has no known value of
-        its own, the last element lists the values of the type's other relations.
+        The kind property names the relation of each relationship of the type; it is "" if the type
+        is the relation. If the value is "", the last element lists the values of the type's other
+        relations.
         """
         if relation in self._stored:
             return (*self._stored[relation], relation, [])
@@ -434,7 +458,7 @@ class AttachedReader:
         return self.stored(relation)[0] in self._reified
 
     def qualifiers(self, relation: str, held: dict[str, Any]) -> dict[str, Any]:
-        """Return a relationship's properties without the one that says its relation."""
+        """Return a relationship's properties ``held`` without the one that names its relation."""
         kind = self.stored(relation)[1]
         return self.typed([relation], {name: held[name] for name in held if name != kind})
 
@@ -506,7 +530,7 @@ class AttachedReader:
         self.unwalked = sorted(name for name, walks in seen.items() if not walks)
 
     def taken_properties(self, labels: Iterable[str], held: dict[str, Any]) -> dict[str, Any]:
-        """Return the included properties of a node, with numbers parsed from text."""
+        """Return a node's included properties, with plain numbers parsed from text."""
         labels = list(labels)
         if skip := self.record.skip:
             held = {
@@ -517,7 +541,10 @@ class AttachedReader:
         return self.typed(labels, held)
 
     def typed(self, owners: Iterable[str], held: dict[str, Any]) -> dict[str, Any]:
-        """Return properties with numbers parsed from text; other texts are unchanged."""
+        """Return properties with plain numbers parsed from text; amounts with units are unchanged.
+
+        ``owners``: the labels, or the type, whose surveyed properties say which texts are numbers.
+        """
         read = self.number_forms(owners)
         for name in read.keys() & held.keys():
             if not read[name].plain:  # an amount is shown as it is written
@@ -529,7 +556,10 @@ class AttachedReader:
         return held
 
     def number_forms(self, owners: Iterable[str]) -> dict[str, NumberForm]:
-        """Return how texts of each property are parsed as numbers, for labels or a type."""
+        """Return how the texts of each numeric property are parsed; other properties are missing.
+
+        ``owners``: a node's labels, or a relationship's type.
+        """
         forms: dict[str, NumberForm] = {}
         for owner in owners if self._numbers else ():
             forms |= self._numbers.get(owner, {})
@@ -538,7 +568,7 @@ class AttachedReader:
     def walked_properties(
         self, labels: Sequence[str], held: dict[str, Any]
     ) -> list[tuple[str, Any]]:
-        """Return (name, value) of the properties of a node that walks see as edges."""
+        """Return (name, value) of a node's properties that are edges; nulls are dropped."""
         known = [label for label in labels if label in self._of_labels]
         naming = self.nodes.naming
 
@@ -555,7 +585,7 @@ class AttachedReader:
         ]
 
     def walked_qualifiers(self, type_: str, held: dict[str, Any]) -> list[tuple[str, Any]]:
-        """Return (name, value) of the properties of a fact that walks see as edges."""
+        """Return (name, value) of a fact's properties that are edges and not excluded."""
         known = self._of_types.get(type_, {})
         return [
             (name, value)

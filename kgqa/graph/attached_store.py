@@ -159,7 +159,7 @@ class AttachedStore(AttachedReader):
         return True
 
     def _note_new_names(self, tokens: Any) -> None:
-        """Note labels and types that were added to the database since the survey."""
+        """Add remarks on labels and types new since the survey; ``tokens``: the present names."""
         survey = self.survey
         if survey.state == self._state:
             return
@@ -244,7 +244,10 @@ class AttachedStore(AttachedReader):
     def _edges_of_nodes(
         self, rows: Sequence[int], keys: Sequence[int], name: str, side: int
     ) -> Iterator[tuple[int, int, int, int]]:
-        """Yield (row, step, neighbour, kind) of nodes' edges; ``side`` 0: as heads, 1: as tails."""
+        """Yield (row, directed relation, neighbour, its kind) of the edges of ``keys``.
+
+        ``name`` and ``side``: "out" and 0 for edges from the keys as heads, "in" and 1 as tails.
+        """
         if len(self._facts) > KEPT:
             self._facts.clear()
         answer = self.ask(
@@ -283,7 +286,7 @@ class AttachedStore(AttachedReader):
     def _edges_of_fact(
         self, row: int, fact: tuple[int, str, int, dict[str, Any]], direction: Direction
     ) -> Iterator[tuple[int, int, int, int]]:
-        """Yield (row, step, neighbour, kind) of the edges of a fact's mediator node."""
+        """Yield (row, directed relation, neighbour, its kind) of the edges of a fact's mediator."""
         head, type_, tail, held = fact
         step = self.step(type_)
         if direction != "in":
@@ -340,7 +343,7 @@ class AttachedStore(AttachedReader):
         return (not types or type_ in types) and type_ not in untaken
 
     def _check_facts(self, asked: Sequence[tuple[int, int, str, int]], there: BoolArray) -> None:
-        """Set ``there`` for the asked edges that begin or end at a fact's mediator node."""
+        """Set ``there[place]`` for triples with a fact's mediator: place, head, relation, tail."""
         wanted = [key for _, head, _, tail in asked for key in (head, tail) if key >= FACTS]
         facts = self.facts_of([key for key in wanted if key < VALUES], again=True)
         for place, head, relation, tail in asked:
@@ -356,7 +359,7 @@ class AttachedStore(AttachedReader):
                 there[place] = fact is not None and fact[:2] == (head, relation)
 
     def _check_values(self, asked: Sequence[tuple[int, int, str, int]], there: BoolArray) -> None:
-        """Set ``there`` for the asked edges that end at a value node."""
+        """Set ``there[place]`` for triples that end at a value: place, head, relation, tail."""
         heads = list(dict.fromkeys(item[1] for item in asked))
         names = sorted({item[2] for item in asked})
         numbers: dict[tuple[int, str], set[int]] = {}
@@ -372,7 +375,7 @@ class AttachedStore(AttachedReader):
             there[place] = tail in numbers.get((head, name), ())
 
     def degrees(self, keys: IntArray) -> IntArray:
-        """Return the number of relationships and properties of each key."""
+        """Return the number of edges of each key; a fact node counts as 2 and a value as 1."""
         listed = keys_array(keys).tolist()
         degrees = np.asarray([0 if key < FACTS else 2 if key < VALUES else 1 for key in listed])
         nodes = [row for row, key in enumerate(listed) if key < FACTS]
@@ -427,7 +430,11 @@ class AttachedStore(AttachedReader):
         return np.unique(keys_array(types))
 
     def property_values(self, keys: IntArray, name: str) -> tuple[IntArray, list[Value]]:
-        """Return (row, value) of the property ``name`` of entities or fact nodes, by row."""
+        """Return (row, value) of the property ``name`` of entities or fact nodes, by row.
+
+        Nulls, excluded properties, and texts that are not numbers in a numeric property are
+        skipped.
+        """
         listed = keys_array(keys).tolist()
         nodes = list(dict.fromkeys(key for key in listed if key < FACTS))
         held: dict[int, list[Value]] = {}
@@ -489,20 +496,23 @@ class AttachedStore(AttachedReader):
     # ── look-ups ────────────────────────────────────────────────────────────────────────────
 
     def find_names(self, names: Sequence[str]) -> tuple[IntArray, IntArray]:
-        """Return (position, key) of exact matches, sorted; new names are found on the server."""
+        """Return (position in ``names``, key) of exact matches, sorted; new names are queried."""
         pairs = self.finder.find(names)
         return keys_array([pair[0] for pair in pairs]), keys_array([pair[1] for pair in pairs])
 
     def suggest(self, text: str, limit: int = 5, *, prefix: bool = False) -> IntArray:
-        """Return keys of entities with names like ``text``, from the survey or else the server."""
+        """Return up to ``limit`` keys of entities with names like ``text``, of the survey first."""
         return keys_array(self.finder.suggest(text, limit, prefix=prefix))
 
     def topic_keys(self, after: int = -1, limit: int = 10_000) -> IntArray:
-        """Return keys above ``after`` of entities that have an edge and that the survey names."""
+        """Return up to ``limit`` keys above ``after`` of surveyed entities that have an edge."""
         return keys_array(self.finder.topic_keys(after, limit))
 
     def drawing(self, edges: Sequence[tuple[str, str, str]]) -> str:
-        """Return the Cypher that draws edges given by id. Raises EntityNotFoundError."""
+        """Return Cypher that draws edges, given as (head id, relation, tail id); to nodes only.
+
+        Raises EntityNotFoundError.
+        """
         ids = sorted({id_ for edge in edges for id_ in (edge[0], edge[2])})
         keys = dict(zip(ids, self.keys_of(ids).tolist(), strict=True))
         facts = self.facts_of([key for key in keys.values() if FACTS <= key < VALUES])
@@ -542,7 +552,8 @@ class AttachedStore(AttachedReader):
 def is_due(survey: Survey, now: float) -> bool:
     """Return whether a survey older than the database's state is to be repeated.
 
-    ``now``: Unix time. A survey dated in the future precedes a clock change: it is due.
+    Not if it took long, or is recent for the time it took. ``now``: Unix time. A survey dated in
+    the future precedes a clock change: it is due.
     """
     pause = 0.0 if survey.seconds <= _SHORT else _PAUSE * survey.seconds
     return survey.seconds <= _LONG and not 0 <= now - survey.read < pause

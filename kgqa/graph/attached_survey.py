@@ -84,7 +84,7 @@ class Column:
     instants: bool = False
 
     def add(self, value: Any) -> None:
-        """Add one value to the statistics."""
+        """Add a value, or a list's members, to the statistics; nulls and long texts only count."""
         value_plain = plain(value)
         self.rows += 1
         self.many += isinstance(value_plain, list)
@@ -129,7 +129,11 @@ class Column:
         return self.characters / max(self.distinct.total(), 1)
 
     def as_property(self, count: int, walked: bool, *, is_name: bool) -> Property:
-        """Return the schema's entry of this property; ids and names (``is_name``) stay texts."""
+        """Return the schema's entry of this property, which ``count`` nodes have.
+
+        ``walked``: whether it may be edges; ``is_name``: it is an id or name, so its texts stay
+        texts.
+        """
         type_ = common_type(list(self.types)) if self.types else "text"
         texts, said = self.types["text"], Counter(self.read)
         unread = said.pop("text", 0)
@@ -199,10 +203,10 @@ def chosen_naming(
     constraints: set[str],
     is_unique: Callable[[str], bool],
 ) -> Naming:
-    """Choose which properties are the id and the names of a label's nodes.
+    """Choose which properties are the id and the names of a label's nodes; either may be empty.
 
     ``rows``: the number of sampled nodes. ``constraints``: properties that the database keeps
-    unique; ``is_unique`` counts in the database.
+    unique; ``is_unique``: counts in the database whether all values of a property differ.
     """
     own = words_of(label)
     ids = [
@@ -247,7 +251,10 @@ def chosen_naming(
 
 
 def _first_and_last_name(columns: dict[str, Column], rows: int) -> tuple[str, ...]:
-    """Return the properties that hold first and last names, () unless both exist."""
+    """Return the properties that hold first and last names, () unless both exist.
+
+    ``rows``: the number of sampled nodes, of which half must have them.
+    """
     texts = [
         column
         for _, column in sorted(columns.items())
@@ -263,7 +270,7 @@ def _unique_text_property(
     """Return a short unique text property for nodes without id or name, in a list of 0 or 1.
 
     An ``email_address`` names an ``Email``, a unique ``description`` an ``Object``: a property
-    named after the label is preferred.
+    named after the label, whose words are ``own``, is preferred.
     """
     texts = [
         column
@@ -286,7 +293,7 @@ def _unique_text_property(
 
 
 def _id_rank(words: tuple[str, ...], own: tuple[str, ...]) -> int:
-    """Rank a property's name as an id: 0 best (the label and "id"), 9 not an id."""
+    """Rank a property's words as an id: 0 best (the label's words ``own``, "id"), 9 not an id."""
     if words == (*own, "id"):
         return 0
     if len(words) == 1 and words[0] in _IDS:
@@ -297,7 +304,11 @@ def _id_rank(words: tuple[str, ...], own: tuple[str, ...]) -> int:
 def _name_rank(
     column: Column, own: tuple[str, ...], columns: dict[str, Column], rows: int, constraint: bool
 ) -> float:
-    """Score how well a property names the nodes of a label; 0 if it does not."""
+    """Score how well a property names a label's nodes; 0 if it does not.
+
+    ``own``: the label's words; ``rows``: the number of sampled nodes; ``constraint``: the database
+    keeps the property unique.
+    """
     if column.types.keys() != {"text"} or column.rows < rows / 2 or column.average > _MOST:
         return 0
     words, text = column.words, " ".join(column.words)
@@ -526,7 +537,11 @@ class _Reading:
         naming: dict[str, Naming],
         task: Task,
     ) -> list[RelationPattern]:
-        """Count which labels each relationship type connects, and sample the type's properties."""
+        """Count which labels each relationship type connects, and sample the type's properties.
+
+        ``amounts``: the number of relationships by type; ``known``: the included labels;
+        ``naming``: the properties that name them.
+        """
         patterns: list[RelationPattern] = []
         for type_ in types:
             task.advance()
@@ -565,10 +580,10 @@ class _Reading:
     def _kind_property(
         self, type_: str, rows: Sequence[Any], sample: Sequence[Any]
     ) -> tuple[str, list[Any]]:
-        """Return the property that says which relation each relationship of a type is.
+        """Return the property that names each relationship's relation, and rows for its values.
 
-        With it come the rows of :meth:`_patterns` for each of its values; "" and none if the type
-        itself is the relation.
+        The rows are as in :meth:`_patterns`; ("", []) without such a property. ``sample``:
+        relationships to judge by.
         """
         given = self._record.relations.get(type_, Called()).relation
         columns = columns_of(row["properties"] for row in sample)
@@ -612,7 +627,7 @@ class _Reading:
         return "", []
 
     def _is_taken(self, row: Any, names: Iterable[str] = ("heads", "tails")) -> bool:
-        """Return whether the nodes of a row are included, judged by their labels."""
+        """Return whether a row's nodes are included, by the labels in its columns ``names``."""
         return all(
             (not self._only or self._only & set(row[end])) and not self._hidden & set(row[end])
             for end in names
@@ -628,7 +643,12 @@ class _Reading:
         id_: str | None = None,
         parts: tuple[str, ...] = (),
     ) -> tuple[Property, ...]:
-        """Return the schema entries of a label's or a type's properties, most frequent first."""
+        """Return the schema entries of a label's or a type's properties, most frequent first.
+
+        Excluded properties are skipped. ``unwalked``: (owner, property) pairs that are keys, not
+        edges; ``names``, ``id_`` and ``parts``: the properties that name and identify the owner's
+        nodes.
+        """
         properties = []
         for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
             if not self._record.hides(owner, name):
@@ -671,7 +691,7 @@ class _Reading:
         return self._connection.read_marked(attached(statement, name), parameters)[0]
 
     def _rows_if_permitted(self, statement: str) -> list[Any]:
-        """Run a named statement; return no rows if the user may not run it."""
+        """Run a named statement; if it fails, note that in the progress and return no rows."""
         try:
             return self._connection.read_marked(attached(statement), {})[0]
         except GraphError as error:
@@ -707,7 +727,7 @@ def now() -> str:
 
 
 def _label_pairs(row: Any, known: set[str]) -> Iterable[Pair]:
-    """Return all pairs of a known head label and a known tail label of a row; "" if none."""
+    """Return all (head label, tail label) pairs of a row; "" for an end without a known label."""
     heads = [label for label in row["heads"] if label in known] or [""]
     tails = [label for label in row["tails"] if label in known] or [""]
     return product(heads, tails)
@@ -716,7 +736,7 @@ def _label_pairs(row: Any, known: set[str]) -> Iterable[Pair]:
 def _foreign_keys(
     naming: dict[str, Naming], patterns: Iterable[RelationPattern]
 ) -> set[tuple[str, str]]:
-    """Return (label, property) pairs that repeat the id of a related node."""
+    """Return (label, id property) pairs: the label's nodes may repeat the id of a related node."""
     keys: set[tuple[str, str]] = set()
     for pattern in patterns:
         for label, other in ((pattern.head, pattern.tail), (pattern.tail, pattern.head)):

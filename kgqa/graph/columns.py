@@ -50,7 +50,10 @@ class EdgeColumns:
         kind: NDArray[np.uint8],
         degree: IntArray,
     ) -> EdgeColumns:
-        """Build both sides from edges (heads, relations, tails), sorted in that order."""
+        """Build both sides from edges (heads, relations, tails), sorted in that order.
+
+        ``kind`` and ``degree``: of each node.
+        """
         (heads, relations, tails), count = edges, len(kind)
         back = np.argsort(tails * (int(relations.max(initial=0)) + 1) + relations, kind="stable")
         return cls(
@@ -90,7 +93,7 @@ class EdgeColumns:
         return {**named, "kind": self.kind, "degree": self.degree}
 
     def neighbours(self, keys: IntArray, side: int) -> Adjacency:
-        """Return the edges of ``keys`` as heads (``side`` 0) or tails (1), in an adjacency."""
+        """Return the edges of ``keys`` as heads (``side`` 0) or tails (1); none of unknown keys."""
         one = self.into if side else self.out
         known = (keys >= 0) & (keys < len(self.kind))
         at = np.where(known, keys, 0)
@@ -110,9 +113,10 @@ class EdgeColumns:
         )
 
     def edges_of(self, keys: IntArray, relations: IntArray, side: int) -> Adjacency:
-        """Return the edges of ``relations`` alone, of ascending ``keys``, like :meth:`neighbours`.
+        """Return the edges of ascending ``keys`` whose relation is one of ``relations``.
 
-        If ``keys`` are most of the KG, all edges are scanned once, by relation, not by key.
+        ``side``: as of :meth:`neighbours`. If ``keys`` are most of the KG, the edges are scanned by
+        relation, not by key.
         """
         one = self.into if side else self.out
         if len(keys) * _MOST_OF_KEYS < len(self.kind):
@@ -143,7 +147,7 @@ class EdgeColumns:
 
 
 def _side(ends: IntArray, relations: IntArray, others: IntArray, count: int) -> Side:
-    """Build one side from edges that are sorted by ``ends``."""
+    """Build one side from edges sorted by ``ends``; ``others``: the nodes at their other ends."""
     start = np.zeros(count + 1, np.int64)
     np.cumsum(np.bincount(ends, minlength=count), out=start[1:])
     return Side(start, relations.astype(np.int32), others.astype(np.int32))

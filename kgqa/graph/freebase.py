@@ -17,7 +17,7 @@ MEDIATOR_TYPES = "mediator_types.txt"
 
 @cache
 def bundled(name: str) -> tuple[str, ...]:
-    """Return the lines of a bundled list of names, without comments."""
+    """Return the lines of a file of this package, without comments and empty lines."""
     lines = files("kgqa.graph").joinpath(name).read_text(encoding="utf-8").split("\n")
     return tuple(line.strip() for line in lines if line.strip() and line[0] != "#")
 
@@ -43,7 +43,7 @@ class Filters:
             self._keeps[prefix.strip()] = sign == "+"
 
     def keeps(self, name: str) -> bool:
-        """Return whether the rules keep ``name``."""
+        """Return whether ``name`` is kept: by its own rule, else its longest prefix's, else yes."""
         while name:
             if (keep := self._keeps.get(name)) is not None:
                 return keep

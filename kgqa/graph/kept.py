@@ -59,7 +59,10 @@ class Kept:
             return None
 
     def write(self, name: str, made_by: Sequence[str], arrays: Arrays, content: Any = None) -> None:
-        """Write arrays and JSON content to the cache as ``name``, for this version of the KG."""
+        """Write arrays and JSON content to the cache as ``name``, for this version of the KG.
+
+        A failure to write is only logged.
+        """
         from safetensors.numpy import save
 
         if self._folder is None or not self._version:
@@ -93,7 +96,10 @@ def kept_of_endpoint(store: Any) -> Kept:
 
 
 def _read(path: Path, mark: str) -> tuple[Arrays, Any] | None:
-    """Map a safetensors file; None if its mark differs. Raises ValueError if it is damaged."""
+    """Map a safetensors file; None if ``mark`` differs: it is of another version or code.
+
+    Raises ValueError if it is damaged.
+    """
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")
         if size > _MOST_HEADER:

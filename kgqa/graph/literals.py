@@ -83,13 +83,13 @@ def cast_values(values: Sequence[Value], form: NumberForm | ValueType | None) ->
 
 
 def members(value: Any) -> list[Value]:
-    """Return the scalars of a property's value: a list's members; none of null or an object."""
+    """Return the scalars of a property's value: a list's members, without nulls, "" and objects."""
     parts = value if isinstance(value, list) else [value]
     return [part for part in parts if isinstance(part, bool | int | float | str) and part != ""]
 
 
 def is_walked(value: Any) -> bool:
-    """Return whether walks see a property's value as edges: not long texts or embeddings."""
+    """Return whether a property's value becomes edges: not empty, a long text or an embedding."""
     values = members(value)
     if len(values) > _LONG_LIST and not any(isinstance(part, str) for part in values):
         return False
@@ -112,7 +112,7 @@ def value_node(value: Value) -> tuple[str, str]:
 
 @lru_cache(65_536)
 def read_value(id_: str) -> tuple[Value, ValueType]:
-    """Parse a value node's id into its scalar and type.
+    """Parse a value node's id into its scalar and type; another id is returned as a text.
 
     >>> read_value('"1968-01-01"^^xsd:date'), read_value('"5.30"^^xsd:double')
     (('1968-01-01', 'date'), (5.3, 'float'))
@@ -145,7 +145,7 @@ def is_ill_typed(id_: str) -> bool:
 
 
 def common_type(types: Sequence[ValueType]) -> ValueType:
-    """Return the most specific type that fits values of all these types."""
+    """Return the most specific type that fits values of all these types, "text" if none does."""
     value_types = set(types)
     if len(value_types) == 1:
         return value_types.pop()
@@ -175,7 +175,7 @@ def is_renamed(datatype: str | None) -> bool:
 
 
 def value_name(text: str, datatype: str | None) -> str:
-    """Return a literal's text in the form in which people write it.
+    """Return a literal's text as people write it; only numbers and date-times are changed.
 
     >>> value_name("5.30", XSD + "double"), value_name("2010-05-01T10:00:00Z", XSD + "dateTime")
     ('5.3', '2010-05-01 10:00')

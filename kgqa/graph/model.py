@@ -200,7 +200,10 @@ class KGInfo:
 
 
 def normalised_names(nodes: pa.RecordBatch, start: int) -> pa.RecordBatch:
-    """Return unique (norm, key) rows of entities' names and aliases; ``start``: the first key."""
+    """Return unique (norm, key) rows of entities' names and aliases; other nodes have none.
+
+    ``start``: the key of the first node.
+    """
     keys = pa.array(np.arange(start, start + len(nodes)))
     named = pc.equal(nodes.column("kind"), pa.scalar(Kind.ENTITY, pa.uint8()))
     rows, keys = nodes.filter(named), keys.filter(named)
@@ -298,7 +301,7 @@ class Relations:
 
     @classmethod
     def of(cls, rows: Iterable[tuple[int, str, str, str | None]], count: int) -> Relations:
-        """Build ``count`` relations from rows (key, id, name, inverse); missing keys stay empty."""
+        """Build ``count`` relations from rows (key, id, name, inverse); other keys have id ""."""
         columns: Relations = cls([""] * count, [""] * count, [None] * count)
         for key, id_, name, inverse in rows:
             columns.ids[key], columns.names[key], columns.inverses[key] = id_, name, inverse
@@ -306,7 +309,7 @@ class Relations:
 
     @property
     def known(self) -> list[str]:
-        """The ids of the relations that exist."""
+        """The ids of the relations that exist, without those of deleted relations ("")."""
         return [id_ for id_ in self.ids if id_]
 
     def __len__(self) -> int:
@@ -315,7 +318,11 @@ class Relations:
 
 @dataclass(frozen=True, slots=True)
 class Adjacency:
-    """Edges out of a frontier (``row``) to ``target``, sorted by (row, step, target)."""
+    """Edges out of a frontier, whose index is ``row``, to ``target``.
+
+    Sorted by (row, step, target). ``step``: the directed relation, 2 * relation, + 1 reversed;
+    ``kind``: of the target.
+    """
 
     row: IntArray
     step: IntArray
@@ -341,7 +348,7 @@ class Adjacency:
 
     @classmethod
     def merged(cls, one: Adjacency, other: Adjacency) -> Adjacency:
-        """Merge the sorted edges of two directions into one adjacency."""
+        """Merge the sorted edges ``one`` and ``other`` of two directions into one adjacency."""
         columns = [
             np.concatenate([getattr(side, name) for side in (one, other)])
             for name in ("row", "step", "target", "kind")

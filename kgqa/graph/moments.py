@@ -29,7 +29,7 @@ _MONTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 def _days(year: int, month: int, day: int) -> int | None:
-    """Return the days since 1970-01-01 in the proleptic Gregorian calendar, None if no date."""
+    """Return the days since 1970-01-01 in the proleptic Gregorian calendar; None if invalid."""
     leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
     if not 1 <= month <= 12 or not 1 <= day <= _MONTHS[month - 1] + (month == 2 and leap):
         return None
@@ -40,7 +40,7 @@ def _days(year: int, month: int, day: int) -> int | None:
 
 @lru_cache(65_536)
 def moment(text: str, *, on_clock: bool = False) -> Moment | None:
-    """Parse a date, date-time or time of day into a sortable key; None if ``text`` is none.
+    """Parse a date, date-time or time of day into a sortable key; None for another text.
 
     ``on_clock``: local time, ignoring the offset from UTC.
 
@@ -84,7 +84,7 @@ def has_zone(text: str) -> bool:
 
 
 def needs_reading(text: str) -> bool:
-    """Return whether a date or time must be parsed to be ordered: its text may sort wrongly."""
+    """Return whether a date or time must be parsed to be ordered; False for any other text."""
     match = _MOMENT.fullmatch(text) or _TIME.fullmatch(text)
     if match is None:
         return False

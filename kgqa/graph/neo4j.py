@@ -85,7 +85,7 @@ class Neo4jConnection:
         return [info_of(row["meta"], self.url) for row in rows]
 
     def meta(self, kg: str) -> dict[str, Any] | None:
-        """Return a KG's record, with its nodes' label and the load's id; None without a KG."""
+        """Return a KG's record, with its nodes' label and the load's id; None if not loaded."""
         rows = self.read(cypher.statement("kg"), kg=kg)
         return dict(rows[0]["meta"]) if rows else None
 
@@ -101,10 +101,11 @@ class Neo4jConnection:
         timeout: float = READ_TIMEOUT,
         limit: int | None = None,
     ) -> tuple[list[neo4j.Record], str]:
-        """Return up to ``limit`` rows of a statement that only reads, and the database's state.
+        """Return up to ``limit`` rows (None: all) of a reading statement, and the database's state.
 
         Two reads with equal states saw the same content: the state names the last transaction
-        that was committed before the read ended. Raises GraphError, StoreUnavailableError.
+        that was committed before the read ended. ``timeout``: in seconds. Raises GraphError,
+        StoreUnavailableError.
         """
 
         @neo4j.unit_of_work(timeout=timeout)

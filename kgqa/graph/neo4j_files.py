@@ -108,7 +108,7 @@ class ImportFiles:
 
 
 def finished_files(source: GraphSource, folder: Path) -> ImportFiles | None:
-    """Return the complete import files of just this KG from an earlier run, None without any."""
+    """Return the import files of this version of the KG in ``folder``; None if incomplete."""
     try:
         record = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         import_files = ImportFiles(**{**record, "folder": folder})
@@ -266,7 +266,7 @@ def _node_rows(
 
 
 def _array_column(lists: pa.ListArray) -> tuple[pa.Array, pa.Array]:
-    """Join lists into delimited text (null if empty); also return whether that is lossless."""
+    """Join lists into delimited text (null if empty); also return which lists it preserves."""
     elements = pc.list_flatten(lists)
     if elements.null_count:
         raise GraphError(
@@ -285,7 +285,10 @@ def _array_column(lists: pa.ListArray) -> tuple[pa.Array, pa.Array]:
 def _patches(
     part: pa.RecordBatch, keys: pa.Array, held: dict[str, pa.Array]
 ) -> Iterator[dict[str, Any]]:
-    """Yield a patch for each node whose aliases or types the CSV cannot hold."""
+    """Yield a patch for each node whose aliases or types the CSV cannot hold.
+
+    ``held``: for each of the two columns, which rows the CSV holds.
+    """
     rows = np.flatnonzero(
         ~np.logical_and(*(column.to_numpy(zero_copy_only=False) for column in held.values()))
     )
@@ -340,7 +343,7 @@ def _edge_rows(
 
 
 def _edge_columns(source: GraphSource) -> dict[str, type]:
-    """Return the edge properties that get a column: those of the first batch with any."""
+    """Return the edge properties with a column of their own, from the first batch with any."""
     for part in source.edge_batches():
         texts = part.column("properties")
         if texts.null_count < len(texts):
@@ -349,7 +352,10 @@ def _edge_columns(source: GraphSource) -> dict[str, type]:
 
 
 def _columns_of(natives: Iterable[dict[str, Any]]) -> dict[str, type]:
-    """Return the properties that get a column, each with its most frequent type."""
+    """Return the type of each edge property that gets a column: its most frequent one.
+
+    Properties beyond ``_MOST_COLUMNS``, and those of other types, get none.
+    """
     counts = Counter((name, type(value)) for plan in natives for name, value in plan.items())
     columns: dict[str, type] = {}
     for (name, kind), _ in counts.most_common():

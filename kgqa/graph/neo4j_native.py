@@ -32,7 +32,10 @@ _WHOLE = range(-(1 << 63), 1 << 63)
 
 
 def label_names(types: Iterable[str], taken: Set[str]) -> dict[str, str]:
-    """Return a label for each type, unequal to ``taken``; none if there are too many types."""
+    """Return the label of each type, with "_" added if it is in ``taken``.
+
+    Empty types are skipped; {} if there are more types than a database may have labels.
+    """
     names = sorted({type_ for type_ in types if type_ and "\0" not in type_})
     if len(names) > MAX_LABELS:
         return {}
@@ -42,7 +45,11 @@ def label_names(types: Iterable[str], taken: Set[str]) -> dict[str, str]:
 def node_description(
     node: Mapping[str, Any], labels: Mapping[str, str], old: Mapping[str, Any] | None = None
 ) -> dict[str, Any] | None:
-    """Return a ``describe_nodes`` row of a node; None if nothing changes. ``old``: its old row."""
+    """Return a ``describe_nodes`` row with a node's labels and properties, None if it has neither.
+
+    ``labels``: the label of each type; others are skipped. ``old``: the node before a change, whose
+    other labels and properties are removed.
+    """
     now = _properties(node["properties"], _OF_NODES)
     before = _properties(old["properties"], _OF_NODES) if old else {}
     kept = [labels[type_] for type_ in node["types"] or () if type_ in labels]
@@ -57,7 +64,7 @@ def node_description(
 
 
 def fact_description(node: Node) -> dict[str, Any] | None:
-    """Return a ``write_facts`` row if the node stands for a fact, else None."""
+    """Return a ``write_facts`` row if the node is a fact's mediator, else None."""
     fact = read_fact_id(node["id"]) if node["kind"] == Kind.MEDIATOR else None
     if fact is None:
         return None
@@ -81,7 +88,10 @@ def stored_type(relation: str, reified: Container[str]) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Convert a Neo4j value to JSON: ISO 8601 dates and times, WKT points, no bytes."""
+    """Convert a Neo4j value to JSON: ISO 8601 dates and times, WKT points.
+
+    None for null, NaN, infinities and bytes, which are dropped from lists.
+    """
     if isinstance(value, list):
         return [part for member in value if (part := plain(member)) is not None]
     if isinstance(value, float):
@@ -116,7 +126,10 @@ def _of_far_year(sent: Any) -> str | None:
 
 
 def as_json(value: Any) -> Any:
-    """Convert a value of a row to JSON; a node or a relationship becomes its element id."""
+    """Convert a value of a row to JSON; a node or a relationship becomes its element id.
+
+    A path becomes the list of its start node and its relationships.
+    """
     if isinstance(value, graph.Entity):
         return value.element_id
     if isinstance(value, graph.Path):
@@ -129,7 +142,10 @@ def as_json(value: Any) -> Any:
 
 
 def _properties(text: str | None, ours: Set[str]) -> dict[str, Any]:
-    """Parse JSON properties into Neo4j values; names of ``ours`` get an underscore."""
+    """Parse JSON properties into Neo4j values; empty ones are dropped.
+
+    A name in ``ours`` gets an underscore.
+    """
     given = orjson.loads(text) if text else {}
     properties = {}
     for name, value in given.items():
@@ -140,7 +156,10 @@ def _properties(text: str | None, ours: Set[str]) -> dict[str, Any]:
 
 
 def _native(value: Any) -> Any:
-    """Convert a JSON value to one that a Neo4j property can hold, None if it is empty."""
+    """Convert a JSON value to one that a Neo4j property can hold, None if it is empty.
+
+    An object becomes JSON text, and a list of several types a list of texts.
+    """
     if isinstance(value, dict):
         return orjson.dumps(value).decode()
     parts = [_scalar(part) for part in members(value)]
@@ -152,7 +171,10 @@ def _native(value: Any) -> Any:
 
 
 def _scalar(value: Value) -> Any:
-    """Convert a scalar to a Neo4j value: dates and date-times to temporal types."""
+    """Convert a scalar to a Neo4j value: dates and date-times to temporal types.
+
+    Integers of more than 64 bits become texts; invalid dates stay texts.
+    """
     kind = value_type(value)
     try:
         if kind == "date":

@@ -215,7 +215,11 @@ class Neo4jStore(StoredPropertyGraph):
         self.close()
 
     def ask(self, name: str, with_label: bool = True, **parameters: Any) -> neo4j.Record:
-        """Run a named statement on this version of the KG; return its record."""
+        """Run a named statement on this version of the KG; return its record.
+
+        ``with_label``: whether the statement contains the KG's label. Raises GraphError if the KG
+        was changed since.
+        """
         self._check_open()
         statement = cypher.statement(name, label=self.label if with_label else None)
         reading = {"load": self.load, "version": self.info.version}

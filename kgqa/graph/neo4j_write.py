@@ -140,7 +140,7 @@ def check_types(kg: str, ids: Sequence[str], others: int, url: str) -> None:
 
 
 def check_entities(source: GraphSource) -> None:
-    """Raise GraphError if an entity's id is too long for an index."""
+    """Raise GraphError if an entity's id is empty, too long for an index or holds a NUL."""
     for batch in source.node_batches():
         check_ids("entity", batch.column("id"))
 
@@ -153,7 +153,10 @@ def _domains(relations: Sequence[str]) -> str:
 
 
 def check_ids(what: str, ids: pa.Array) -> None:
-    """Raise GraphError if one of the ids is too long for an index. ``what``: their noun."""
+    """Raise GraphError if an id is empty, too long for an index or holds a NUL character.
+
+    ``what``: the ids' noun.
+    """
     length = pc.binary_length(ids)
     wrong = pc.or_(pc.equal(length, 0), pc.greater(length, MAX_ID_BYTES))
     wrong = pc.or_(wrong, pc.match_substring(ids, "\0"))
@@ -345,7 +348,10 @@ class Neo4jWriter:
                 pass
 
     def run(self, name: str, of: str | None = None, **parameters: Any) -> list[neo4j.Record]:
-        """Run a named statement in an auto-commit transaction, as deletion in batches requires."""
+        """Run a named statement on nodes of the label ``of`` and return its rows.
+
+        It runs in an auto-commit transaction, as deletion in batches requires.
+        """
         with self._connection.translated(), self._connection.session() as session:
             return list(session.run(cypher.statement(name, of), parameters))
 

@@ -85,15 +85,15 @@ def list_kgs(
 ) -> list[KGInfo]:
     """List the KGs at ``url`` and those attached in ``home``, by name.
 
-    ``faults`` collects the errors of damaged stores, and of an unreachable server beside attached
-    KGs; without it, StoreUnavailableError is raised.
+    Damaged stores are skipped. ``faults``: gets their errors, and that of an unreachable server
+    beside attached KGs; else the server's StoreUnavailableError is raised.
     """
     backend = store_backend(url, **options)
     return _list(backend, _home_path(home, backend), faults)
 
 
 def _home_path(home: str | Path | None, backend: StoreBackend) -> Path | None:
-    """Return the home folder: the given one, or the backend's."""
+    """Return the home folder: the given one, else the backend's, None if it has none."""
     return Path(home) if home else backend.home
 
 
@@ -132,7 +132,11 @@ def open_store(
 
 
 def _attached_name(backend: StoreBackend, home: Path, kg: str | None) -> str | None:
-    """Return the name of the attached KG that ``kg`` (None: the only one) means, None if none."""
+    """Return the name of the attached KG that ``kg`` means, None if it means a loaded KG.
+
+    ``kg`` None: the only KG of all. Raises UsageError, KGNotFoundError, and the error of a KG that
+    cannot be read.
+    """
     if kg is not None:
         return kg if is_kg_name(kg) and is_attached(home, kg) else None
     if backend.holds_one or not attached_kgs(home):

@@ -91,10 +91,13 @@ class StoredPropertyGraph(PropertyGraph, ABC):
 
     @abstractmethod
     def neighbours(self, keys: IntArray, direction: Direction) -> Adjacency:
-        """See :class:`kgqa.graph.store.GraphStore`, as of the two below."""
+        """Return the edges of ``keys``, as :class:`kgqa.graph.store.GraphStore` does."""
 
     def edges_of(self, keys: IntArray, relations: IntArray, *, inverse: bool) -> Adjacency:
-        """Return the edges of ``relations`` alone of ascending ``keys``, in one direction."""
+        """Return the edges of ascending ``keys`` whose relation is one of ``relations``.
+
+        ``inverse``: edges into the keys, not out of them.
+        """
         near = self.neighbours(keys, "in" if inverse else "out")
         return near.take(np.isin(near.step, relations * 2 + int(inverse)))
 
@@ -113,7 +116,8 @@ class StoredPropertyGraph(PropertyGraph, ABC):
     def property_values(self, keys: IntArray, name: str) -> tuple[IntArray, list[Value]]:
         """Return (row, value) of the property ``name`` of entities or fact nodes, by row.
 
-        Each member of a list is a row of its own, in the list's order.
+        Each member of a list is a row of its own, in the list's order. Texts that are not numbers
+        in a numeric property are dropped.
         """
         survey = self._current_survey()
         keys = keys_array(keys)
@@ -188,7 +192,11 @@ class StoredPropertyGraph(PropertyGraph, ABC):
     def _edge_values(
         self, keys: IntArray, relation: int, named: bool, form: NumberForm | None
     ) -> tuple[list[int], list[Value]]:
-        """Return (row, value) of the tails of a relation; unless ``named``, only of value nodes."""
+        """Return (row, value) of the tails of a relation, which the schema shows as a property.
+
+        ``named``: tails may be entities, whose names are the values; else only value nodes count.
+        Tails that are not numbers are dropped if ``form`` is given.
+        """
         asked, places = np.unique(keys, return_inverse=True)
         near = self.neighbours(asked, "out")
         kept = near.step == 2 * relation
@@ -230,10 +238,10 @@ class StoredPropertyGraph(PropertyGraph, ABC):
         return known
 
     def _named(self, type_: EntityType, keys: IntArray) -> EntityType:
-        """Add to a type the property that repeats its entities' names, judged by some entities.
+        """Return a type with the text property that repeats its entities' names, if there is one.
 
         The property's words become another name of the type: rows named by a column ``appointee``
-        are appointees.
+        are appointees. ``keys``: some entities of the type, by which this is judged.
         """
         texts = [each for each in type_.properties if each.type == "text" and not each.many]
         names = self.entities(keys).names if texts else []
@@ -246,7 +254,7 @@ class StoredPropertyGraph(PropertyGraph, ABC):
         return type_
 
     def _kept_survey(self) -> Surveyed | None:
-        """Return the survey cached on disk, None if there is none."""
+        """Return the survey cached on disk, None if there is none or it cannot be parsed."""
         kept = self.kept.read("schema", _SURVEY_BY)
         with suppress(ValueError):
             return None if kept is None else _SURVEYED.validate_python(kept[1])
@@ -283,7 +291,7 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _value_of(id_: str, name: str | None, kind: int) -> Value:
-    """Return the scalar of a value node, or of an entity whose name is a value."""
+    """Return the scalar of a value node, or the name of an entity (its id if it has none)."""
     return read_value(id_)[0] if kind == Kind.VALUE else (name or id_)
 
 
@@ -300,7 +308,7 @@ class _ValueCounts:
     instants: bool = False
 
     def add(self, value: Any, times: int = 1) -> None:
-        """Count one value, ``times`` times."""
+        """Count a value that occurs ``times`` times; each member of a list is counted."""
         self.walked &= is_walked(value)
         self.many |= isinstance(value, list)
         self.owners += times
@@ -317,7 +325,7 @@ class _ValueCounts:
                 self.examples.setdefault(member)
 
     def merge(self, other: _ValueCounts) -> None:
-        """Add the statistics of another set of values of the property."""
+        """Add the statistics ``other`` of more values of the property."""
         self.types += other.types
         self.texts.merge(other.texts)
         self.owners += other.owners
@@ -335,7 +343,11 @@ class _ValueCounts:
         return self.texts.form(name, others)
 
     def named(self, name: str, also: tuple[str, ...], form: NumberForm | None) -> Property:
-        """Build the schema's property from the statistics. ``also``: its other names."""
+        """Build the schema's property from the statistics.
+
+        ``also``: its other names; ``form``: how its texts are parsed as numbers, None if they are
+        not.
+        """
         kind = form.type if form else common_type([*self.types] or ["text"])
         examples = tuple(cast_values(list(self.examples), form))
         return Property(
@@ -402,7 +414,10 @@ class _Survey:
         return tuple(np.concatenate(part) for part in zip(*parts, strict=True))  # type: ignore[return-value]
 
     def _describe(self, keys: IntArray, *, count: bool) -> None:
-        """Record each node's types, kind and, with ``count``, property statistics."""
+        """Record each node's types and kind and, with ``count``, the statistics of its properties.
+
+        A fact's mediator is recorded with its properties and not counted.
+        """
         for key, id_, name, kind, types, text in self._store.described(keys):
             number = self._sets.setdefault(types, len(self._sets))
             self._set_of[key], self._kind[key] = number, kind
@@ -470,7 +485,10 @@ class _Survey:
     def _patterns(
         self, heads: IntArray, relations: IntArray, tails: IntArray
     ) -> Counter[tuple[int, int, int]]:
-        """Count facts by (types of the head, relation, types of the tail)."""
+        """Count facts by (types of the head, relation, types of the tail), and their properties.
+
+        Relations that state types are skipped.
+        """
         ids = self._relations.ids
         types = [ids.index(id_) for id_ in self._store.info.type_relations if id_ in ids]
         others = ~np.isin(relations, types)
@@ -511,7 +529,7 @@ class _Survey:
     # -- the schema --------------------------------------------------------------------------
 
     def some_of_each(self) -> dict[str, IntArray]:
-        """Return ascending keys of a few entities of each type."""
+        """Return ascending keys of a few entities of each type; those without a type under ""."""
         order = np.argsort(self._set_of, kind="stable")
         bounds = np.searchsorted(self._set_of[order], np.arange(len(self._sets) + 1))
         found: dict[str, list[IntArray]] = {"": []}
@@ -525,7 +543,7 @@ class _Survey:
         }
 
     def _number_forms(self) -> dict[str, NumberForm]:
-        """Return how texts of each property are parsed as numbers, over all types together."""
+        """Return how the texts of each numeric property are parsed, over all types together."""
         together: dict[str, _ValueCounts] = {}
         for type_ in (*self._of_types.values(), *self._of_facts.values()):
             for name, values in type_.items():

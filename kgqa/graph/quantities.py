@@ -67,7 +67,7 @@ class Value:
     unit: str = ""
 
     def range(self, kind: Kind) -> tuple[float, float] | None:
-        """Return the range of the value as days or as an amount, None if it is neither."""
+        """Return first and last day of a date, or an amount twice; None if not of ``kind``."""
         if kind == "days":
             return self.days
         return None if self.amount is None else (self.amount, self.amount)
@@ -116,7 +116,7 @@ def _number(digits: str) -> float:
 
 
 def _day_range(low: str) -> tuple[float, float] | None:
-    """Parse a lowercase date, month, year or decade into its first and last day."""
+    """Parse a lowercase date, month, year or decade into its first and last day; else None."""
     if iso := _ISO.fullmatch(low):
         year, month, day = (None if group is None else int(group) for group in iso.groups())
         return _date_span(year or 0, month, day)
@@ -135,7 +135,10 @@ def _day_range(low: str) -> tuple[float, float] | None:
 def _date_span(
     year: int, month: int | None = None, day: int | None = None
 ) -> tuple[float, float] | None:
-    """Return the first and last day (proleptic ordinals) of a year, month or day."""
+    """Return the first and last day (proleptic ordinals) of a year, month or day.
+
+    None if it does not exist.
+    """
     if not 1 <= year <= 9998:  # before our era: about
         return year * 365.2425, (year + 1) * 365.2425 - 1
     try:

@@ -206,7 +206,7 @@ def fact_id(head: str, relation: str, tail: str, number: int | str = 0) -> str:
 
 
 def read_fact_id(id_: str) -> tuple[str, str, str] | None:
-    """Parse a fact's id into head, relation and tail; None if it is not one.
+    """Parse a mediator's id into the fact's head, relation and tail; None if it is not a fact's.
 
     Ids are data of the graph: before showing them, check that these are the mediator's own ends.
     """

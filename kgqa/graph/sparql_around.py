@@ -75,7 +75,7 @@ class _Load(NamedTuple):
 
 
 def counted_degrees(client: SparqlClient, record: Attachment, ids: Sequence[str]) -> dict[str, int]:
-    """Count the edges that touch each of some nodes and literals. Raises GraphError."""
+    """Count the edges that touch each of some nodes and literals by queries. Raises GraphError."""
     degrees = dict.fromkeys(ids, 0)
     taken, walked = taken_filter(record), walked_literal(record)
     for start in range(0, len(ids), BATCH):
@@ -115,11 +115,14 @@ class NeighbourCache:
         self._held = 0
 
     def has(self, id_: str) -> bool:
-        """Return whether an edge of an id is cached."""
+        """Return whether the cache holds at least one edge of an id."""
         return bool(self.out.get(id_) or self.into.get(id_))
 
     def edges(self, ids: Sequence[str], direction: Direction) -> tuple[dict[str, Edges], ...]:
-        """Return edges out of and into ids; a direction not asked for may be missing."""
+        """Return (edges out of ids, edges into ids) by id, after reading those that are not cached.
+
+        A direction that was not asked for may lack ids.
+        """
         for start in range(0, len(ids), BATCH):
             some = ids[start : start + BATCH]
             sides = [self.out] * (direction != "in") + [self.into] * (direction != "out")
@@ -146,7 +149,8 @@ class NeighbourCache:
     def load(self, ids: Sequence[str], direction: Direction, most: int = MOST_ROWS) -> bool:
         """Read uncached edges of a batch of ids; return False if there are more than ``most`` rows.
 
-        Raises TooManyRowsError if there are more than one question may read.
+        Scheduled edges are read with them. Raises TooManyRowsError instead if ``most`` is
+        ``MOST_ROWS``, its default.
         """
         wanted = self._missing(ids, direction)
         beyond = True
@@ -169,9 +173,10 @@ class NeighbourCache:
     def read_expected(
         self, wanted: _Load | None = None, also: Sequence[str] = ()
     ) -> list[list[dict[str, Any]] | None]:
-        """Read the scheduled edges and run the queries ``also`` in one request; return their rows.
+        """Read the scheduled edges and ``wanted``, and run the queries ``also``, in one request.
 
-        None stands for rows that did not arrive completely; scheduled edges may not arrive either.
+        Returns the rows of each query; None for rows that did not arrive completely, or if there is
+        nothing to combine. Scheduled edges may not arrive either.
         """
         loads: list[_Load] = []
         for ids, direction in self._expected:
@@ -190,7 +195,7 @@ class NeighbourCache:
         return rows[len(loads) :]
 
     def _missing(self, ids: Sequence[str], direction: Direction) -> _Load:
-        """Return what is not cached of ids; nothing leads out of a literal."""
+        """Return the load of what is not cached of ids; nothing leads out of a literal."""
         whole = len(ids) <= FEW
         known = self.about if whole else self.out
         out = [id_ for id_ in dict.fromkeys(ids) if id_ not in known] if direction != "in" else []
@@ -201,7 +206,7 @@ class NeighbourCache:
         return _Load(out, into if direction != "out" else [], whole)
 
     def _read(self, load: _Load, most: int, *, beyond: bool) -> list[dict[str, Any]]:
-        """Read the rows of edges, with edges ``beyond`` nameless nodes if these are few."""
+        """Read the rows of edges; ``beyond``: also edges out of nameless neighbours, if few."""
         sides = self._patterns(load)
         if beyond and (more := self._edges_beyond(load)):
             with contextlib.suppress(TooManyRowsError):
@@ -258,7 +263,7 @@ class NeighbourCache:
         return query("edges_in", nodes=self._terms(ids), taken_predicate=taken)
 
     def _edges_beyond(self, load: _Load) -> list[str]:
-        """Return the pattern of edges out of nameless neighbours (mediators), if any."""
+        """Return the pattern of edges out of nameless neighbours, in a list of 0 or 1."""
         record = self._record
         if not (load.out and load.whole and record.mediators.pattern):
             return []
@@ -280,7 +285,7 @@ class NeighbourCache:
             edges.append((row["p"]["value"].removeprefix(prefix), other))
 
     def _add_row(self, row: dict[str, Any]) -> None:
-        """Add one row to the cache: an edge, a class, a name or a literal."""
+        """Add a row to the cache: an edge, a class, a name or a literal; skip excluded edges."""
         prefix = self._record.prefix
         predicate, other = row["p"]["value"], id_of(row["o"], prefix)
         id_, relation = id_of(row["s"], prefix), predicate.removeprefix(prefix)

@@ -78,8 +78,8 @@ def all_rows(client: SparqlClient, query: str, most: int = MOST_ROWS) -> list[di
 def together(client: SparqlClient, queries: Sequence[str]) -> list[list[dict[str, Any]] | None]:
     """Run several queries in one request; return all rows of each, unordered.
 
-    None for a query with more rows than a page, or whose rows did not arrive; None for each if the
-    server refuses such a request. Raises StoreUnavailableError.
+    The rows of a query are None if they exceed a page or did not arrive, or if the server refuses
+    the request. Raises StoreUnavailableError.
     """
     parts = []
     for at, one in enumerate(queries):

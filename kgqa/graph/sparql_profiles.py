@@ -97,7 +97,10 @@ def fits(short: str, names: Sequence[str]) -> bool:
 
 
 def profiled(record: Attachment, predicates: dict[str, int]) -> Attachment:
-    """Return the record completed with the bundled profile of Freebase or Wikidata, if any fits."""
+    """Return the record completed by the profile of Freebase or Wikidata, or by usual labels.
+
+    A record that has a prefix or classes is unchanged. ``predicates``: their counts.
+    """
     if record.prefix or record.classes:  # it has been, and may have been edited
         return record
     if f"{FREEBASE}type.object.name" in predicates:
@@ -163,7 +166,7 @@ def taken_filter(record: Attachment) -> str:
 
 
 def shown_filter(record: Attachment, variable: str) -> str:
-    """Return the SPARQL condition that a class is not skipped."""
+    """Return the SPARQL condition on ``variable`` that a class is not skipped by the record."""
     if not record.skip:
         return "true"
     return f"!({_longest_in(record.prefix, variable, record.skip, record.keep)})"
@@ -197,7 +200,10 @@ def walked_literal(record: Attachment) -> str:
 
 
 def rank_of(row: dict[str, Any], properties: Sequence[str], language: str) -> int:
-    """Return the rank of a name by its language, then its property; aliases rank last."""
+    """Return the rank of a name, 0 the best: by its language, then its property's place.
+
+    Aliases rank after all names.
+    """
     tag, wanted = row["l"].get("xml:lang", "").lower(), language.lower()
     order = 0 if tag == wanted else 2 if tag == "mul" else 3 if not tag else 1
     predicate = row["p"]["value"]
@@ -206,7 +212,10 @@ def rank_of(row: dict[str, Any], properties: Sequence[str], language: str) -> in
 
 
 def chosen_name(names: Sequence[tuple[int, str]]) -> tuple[str | None, list[str]]:
-    """Return the name of the lowest rank (None if only aliases), and the other names."""
+    """Return the name of the lowest rank (None if there are only aliases), and the other texts.
+
+    ``names``: (rank, text) pairs; empty texts are skipped.
+    """
     ordered = list(dict.fromkeys(text for _, text in sorted(names) if text and is_storable(text)))
     if not ordered or min(rank for rank, _ in names) >= 1_000:
         return None, ordered

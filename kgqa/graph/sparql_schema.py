@@ -27,7 +27,7 @@ _WHOLE = "^[+-]?([1-9][0-9]*|0)$"
 
 
 def bounded(client: SparqlClient, query: str, most: int = MOST_RELATIONS) -> list[dict[str, Any]]:
-    """Return at most the first ``most`` rows of a query."""
+    """Return the first ``most`` rows of a query, or all if it has fewer; the rest is not read."""
     rows: list[dict[str, Any]] = []
     for page in pages(client, query):
         rows += page
@@ -118,7 +118,7 @@ def schema_of(
 
 
 def _class_pattern(record: Attachment, entity: str, class_: str) -> str:
-    """Return the pattern that binds each class of an entity, unbound if it has none."""
+    """Return the pattern that binds each class of ``entity`` to ``class_``, if it has any."""
     found = f"{entity} {class_path(record)} {class_} FILTER(isIRI({class_}))"
     if record.subclasses or len(record.classes) > 1:  # a path may lead to a class in several ways
         found = f"{{ SELECT DISTINCT {entity} {class_} WHERE {{ {found} }} }}"

@@ -96,7 +96,7 @@ class SparqlStore:
     # ── states ──────────────────────────────────────────────────────────────────────────────
 
     def refresh(self) -> None:
-        """Read the attachment record again, and count the triples if that is due."""
+        """Read the attachment record again; if due, count the triples and empty the caches."""
         self._verified.clear()
         self._likely.clear()
         self._rows.clear()
@@ -197,7 +197,7 @@ class SparqlStore:
         return term_of(id_, self.record.prefix)
 
     def _intern(self, ids: Sequence[str]) -> dict[str, int]:
-        """Assign keys to ids and store them; return the keys by id."""
+        """Return the key of each id, and store the ids under their keys in the key file."""
         keys = {id_: key_of(id_) for id_ in dict.fromkeys(ids)}
         new = [id_ for id_, key in keys.items() if self._ids.get(key) != id_]
         if new:
@@ -319,7 +319,8 @@ class SparqlStore:
     ) -> _Named:
         """Return (name, kind, other names) of a node; a nameless one may be a mediator.
 
-        ``types``: its types, None if the survey knows the mediators.
+        ``types``: its types, None if the survey knows the mediators. A nameless node of other types
+        is noted, to be left out of edges.
         """
         if name is None and self._pattern and self._pattern.fullmatch(id_):
             if types is not None and self._mediators and self._mediators.isdisjoint(types):
@@ -372,7 +373,8 @@ class SparqlStore:
     def foresee(self, keys: IntArray, direction: Direction) -> None:
         """Schedule the edges of some entities to be read together with the next request.
 
-        Of a few entities, classes and names are read, too.
+        Hubs are skipped, and nothing is scheduled for many entities. Of a few, classes and names
+        are read, too.
         """
         listed = keys_array(keys).tolist()
         ids = self._ids_of(listed)
@@ -394,13 +396,16 @@ class SparqlStore:
         return [id_ for id_, name in pairs if id_ in texts or name in texts]
 
     def rows_of(self, query: str, variables: Sequence[str]) -> list[dict[str, Any]]:
-        """Return all rows of a SELECT without prefixes, in as many requests as needed."""
+        """Return all rows of a SELECT without prefixes, cached by :meth:`foresee_rows` or read."""
         if (rows := self._rows.get((query, *variables))) is not None:
             return rows
         return all_rows(self.client, _select_query(query, variables))
 
     def foresee_rows(self, queries: Iterable[tuple[str, Sequence[str]]]) -> None:
-        """Run SELECTs, each with its variables, in one request, and cache their rows."""
+        """Run several SELECTs, each with its variables, in one request, and cache their rows.
+
+        A single one is not run; rows that did not arrive are not cached.
+        """
         asked = dict.fromkeys((query, *variables) for query, variables in queries)
         if len(asked) > 1:
             found = together(self.client, [_select_query(one[0], one[1:]) for one in asked])
@@ -409,7 +414,7 @@ class SparqlStore:
             }
 
     def keys_of_terms(self, terms: Iterable[dict[str, Any]]) -> list[int]:
-        """Return the key of each term of a result row."""
+        """Return the key of each term of result rows, and note that the endpoint has it."""
         ids = [self._id_of(term) for term in terms]
         keys = self._intern(ids)
         self._there.update(keys)
@@ -418,7 +423,10 @@ class SparqlStore:
     # ── edges ───────────────────────────────────────────────────────────────────────────────
 
     def neighbours(self, keys: IntArray, direction: Direction) -> Adjacency:
-        """Return the edges of ``keys``: one query with its count for each batch, and its pages."""
+        """Return the edges of ``keys``, from the cache or by one counted query for each batch.
+
+        Predicates that the survey lacks, and nameless nodes that are not mediators, are left out.
+        """
         ids = self._ids_of(keys_array(keys).tolist())
         edges: list[tuple[int, int, str]] = []
         for side, around in enumerate(self._around.edges(ids, direction)):
@@ -445,14 +453,14 @@ class SparqlStore:
         )
 
     def _step(self, relation: str) -> int:
-        """Return the step along a relation, -1 (and noted) if the survey lacks it."""
+        """Return the directed relation 2 * key of a relation; -1, and note it, if not surveyed."""
         step = self._steps.get(relation, -1)
         if step < 0:
             self._unsurveyed.add(relation)
         return step
 
     def has_edges(self, heads: IntArray, relations: IntArray, tails: IntArray) -> BoolArray:
-        """Return which triples the endpoint has; each is queried once a question."""
+        """Return which triples the endpoint has; a triple is queried once and then cached."""
         triples = self._triples(heads, relations, tails)
         new = [one for one in dict.fromkeys(triples) if one and one not in self._verified]
         new += self._likely_triples(new)
@@ -514,7 +522,10 @@ class SparqlStore:
         return list(found)[:room]
 
     def _verify(self, triples: Sequence[Triple]) -> None:
-        """Query a batch of triples, and likely ones; cache which exist."""
+        """Query a batch of triples, in one request with scheduled reads; cache which exist.
+
+        A triple with a literal as head never does.
+        """
         sides: dict[str, list[str]] = {}
         for place, (head, relation, tail) in enumerate(triples):
             if head[:1] == '"':
@@ -536,7 +547,7 @@ class SparqlStore:
         self._verified |= {triples[number(row, "i")]: True for row in rows}
 
     def degrees(self, keys: IntArray) -> IntArray:
-        """Return the number of edges that touch each key."""
+        """Return the number of edges that touch each key, counted on the endpoint if uncached."""
         listed = keys_array(keys).tolist()
         ids = self._ids_of(listed)
         self._count_named(listed, ids)
@@ -597,7 +608,10 @@ class SparqlStore:
         self._instances[type_] = np.unique(keys_array(list(keys.values())))
 
     def property_values(self, keys: IntArray, name: str) -> tuple[IntArray, list[Value]]:
-        """Return (row, value) of the literals of a predicate, by row."""
+        """Return (row, value) of the literals of a predicate, by row, the values sorted.
+
+        Texts that are not numbers in a numeric property are dropped.
+        """
         found: dict[str, dict[Value, None]] = {}
         ids = self._ids_of(keys_array(keys).tolist())
         for id_, _, value in self._edges_along(ids, [name], "values"):
@@ -633,9 +647,10 @@ class SparqlStore:
     def _edges_along(
         self, ids: Sequence[str], names: Sequence[str], asked: str
     ) -> Iterator[tuple[str, str, str]]:
-        """Yield (id, relation, other id) of some relations' edges, as heads or tails.
+        """Yield (id, relation, other id) of the edges of ``ids`` by the relations ``names``.
 
-        ``asked``: the query that reads them; of a few nodes all edges are read at once and cached.
+        ``asked``: "facts_out", "facts_in" or "values" (literals only); of a few nodes all edges are
+        read at once and cached.
         """
         distinct = [id_ for id_ in dict.fromkeys(ids) if id_[:1] != '"' or asked == "facts_in"]
         side: Direction = "in" if asked == "facts_in" else "out"
@@ -662,7 +677,10 @@ class SparqlStore:
     # ── look-ups ────────────────────────────────────────────────────────────────────────────
 
     def find_names(self, names: Sequence[str]) -> tuple[IntArray, IntArray]:
-        """Return (position, key) of exact matches, sorted; names the survey lacks are queried."""
+        """Return (position in ``names``, key) of exact matches, sorted.
+
+        Names that the survey lacks are queried.
+        """
         positions, keys = self._file.find_names(names)
         pairs = set(zip(positions.tolist(), keys.tolist(), strict=True))
         missing = set(range(len(names))) - {position for position, _ in pairs}
@@ -672,7 +690,7 @@ class SparqlStore:
         return keys_array([pair[0] for pair in ordered]), keys_array([pair[1] for pair in ordered])
 
     def _find_on_endpoint(self, names: dict[int, str]) -> set[tuple[int, int]]:
-        """Query the endpoint for nodes with some names; return (position, key) pairs."""
+        """Query the endpoint for nodes with some names (by position); return (position, key)."""
         at: dict[str, list[int]] = {}
         for place, name in names.items():
             if form := name_form(name):
@@ -687,7 +705,10 @@ class SparqlStore:
         return found
 
     def _name_queries(self, at: dict[str, list[int]], names: dict[int, str]) -> Iterator[str]:
-        """Yield queries for nodes with names: by full text if the server has it, else exact."""
+        """Yield queries for nodes with some names: by full text if the server has it, else exact.
+
+        ``at``: the positions of each normalised name; ``names``: the names by position.
+        """
         if self._survey.text_indexes:
             for form in at:
                 if words := words_query(form):
@@ -703,11 +724,11 @@ class SparqlStore:
             )
 
     def suggest(self, text: str, limit: int = 5, *, prefix: bool = False) -> IntArray:
-        """Return keys of entities with names like ``text``, among names that the survey kept."""
+        """Return up to ``limit`` keys of entities with surveyed names like ``text``, best first."""
         return self._file.suggest(text, limit, prefix=prefix)
 
     def topic_keys(self, after: int = -1, limit: int = 10_000) -> IntArray:
-        """Return keys above ``after`` of entities whose names the survey kept."""
+        """Return up to ``limit`` keys above ``after`` of surveyed entities that have an edge."""
         return self._file.topic_keys(after, min(limit, 1 << 40))
 
     def close(self) -> None:

@@ -91,8 +91,8 @@ def attach_endpoint(
 ) -> Attached:
     """Survey an endpoint and record it in ``home`` as the KG ``kg``, by default its host's name.
 
-    Raises UsageError if the name is taken or no tag of a language is given, StoreUnavailableError,
-    GraphError.
+    ``taken``: the user's settings. Raises UsageError if the name is used by another KG or a
+    language is not a tag, StoreUnavailableError, GraphError.
     """
     began = time.monotonic()
     if taken.default_language and not _TAG.fullmatch(taken.default_language):
@@ -312,7 +312,7 @@ def count_triples(client: SparqlClient) -> int:
 def _predicates(
     client: SparqlClient, total: int, progress: Progress
 ) -> tuple[dict[str, int], bool]:
-    """Return predicates with counts (0: not counted), and whether the list is complete."""
+    """Return the count of each predicate (0: not counted), and whether these are all predicates."""
     for name in ("predicates", "predicates_there", "predicates_sampled"):
         found: dict[str, int] = {}
         try:
@@ -355,7 +355,7 @@ def _schema(
 def _mediator_types(
     client: SparqlClient, record: Attachment, schema: GraphSchema, predicates: Iterable[str]
 ) -> tuple[str, ...]:
-    """Return the types of Freebase's mediators, if the endpoint has nodes of any.
+    """Return the types of Freebase's mediators; () if the endpoint has no node of these types.
 
     A nameless node of none of these types is an entity without a name in the wanted language.
     """
@@ -402,7 +402,7 @@ def _edges_of(client: SparqlClient, record: Attachment, ids: Sequence[str]) -> C
 def _predicate_names(
     client: SparqlClient, record: Attachment, relations: Sequence[str]
 ) -> dict[str, str]:
-    """Return names of relations by the label of the predicate in the wanted language."""
+    """Return the label of each relation's predicate; relations without a label are missing."""
     if record.prefix == FREEBASE:  # an id says more there than a label such as "Gender"
         return {}
     properties = {
@@ -415,7 +415,7 @@ def _predicate_names(
 
 
 def _labels_of(client: SparqlClient, record: Attachment, iris: Sequence[str]) -> dict[str, str]:
-    """Return the best label of each IRI that has one."""
+    """Return the best label of each IRI in the wanted language; IRIs without one are missing."""
     names: dict[str, list[tuple[int, str]]] = {}
     for start in range(0, len(iris), BATCH):
         rows = all_rows(
@@ -466,7 +466,10 @@ def _names(client: SparqlClient, record: Attachment, total: int) -> list[Node]:
 
 
 def _unlabelled(client: SparqlClient, record: Attachment, named: Set[str]) -> list[Node]:
-    """Return nodes without a label, named by the last part of their IRIs, as a load does."""
+    """Return nodes without a label, named by the last part of their IRIs, as a load does.
+
+    ``named``: ids of nodes that have a name. Nodes without such a part are left out.
+    """
     text = query(
         "unlabelled",
         labels="|".join(map(iri, record.labels)),

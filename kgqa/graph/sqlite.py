@@ -79,7 +79,10 @@ class SqliteStores(StoreBackend):
         self.home = None if self.holds_one else self.path
 
     def list_kgs(self, faults: list[KgqaError] | None = None) -> list[KGInfo]:
-        """List the KGs by name; each KG of a home is named after its folder."""
+        """List the KGs by name; each KG of a home is named after its folder.
+
+        ``faults``: gets the errors of unreadable KGs of a home, which are skipped.
+        """
         if self.holds_one:
             if not self.path.exists():
                 return []
@@ -124,7 +127,10 @@ class SqliteStores(StoreBackend):
         return SqliteChanger(store)
 
     def delete(self, kg: str, progress: Progress) -> bool:
-        """Delete a KG's file. Raises UsageError if the file holds something else."""
+        """Delete a KG's file and what was cached beside it; return whether the file existed.
+
+        Raises UsageError if the file holds something else.
+        """
         del progress
         path = self.path / check_kg_name(kg) / FILE_NAME
         if self.holds_one:
@@ -251,7 +257,10 @@ class SqliteStore(SqliteReader, StoredPropertyGraph):
         return keys_array([key for (key,) in rows])
 
     def neighbours(self, keys: IntArray, direction: Direction) -> Adjacency:
-        """Return the edges of ``keys``, sorted by (row, step, target); unknown keys have none."""
+        """Return the edges of ``keys``, sorted by (row, directed relation, target).
+
+        Unknown keys have none.
+        """
         keys = keys_array(keys)
         columns = self._edge_columns() if len(keys) > _FEW_KEYS else self._columns
         sides = [
@@ -262,7 +271,10 @@ class SqliteStore(SqliteReader, StoredPropertyGraph):
         return sides[0] if len(sides) == 1 else Adjacency.merged(*sides)
 
     def edges_of(self, keys: IntArray, relations: IntArray, *, inverse: bool) -> Adjacency:
-        """Return the edges of ``relations`` alone of ascending ``keys``, in one direction."""
+        """Return the edges of ascending ``keys`` whose relation is one of ``relations``.
+
+        ``inverse``: edges into the keys, not out of them.
+        """
         columns = self._edge_columns() if len(keys) > _FEW_KEYS else None
         if columns is None:
             return super().edges_of(keys, relations, inverse=inverse)
@@ -318,14 +330,18 @@ class SqliteStore(SqliteReader, StoredPropertyGraph):
         return np.fromiter((edge in have for edge in asked), dtype=np.bool_, count=len(heads))
 
     def _parse_json(self, what: TypeAdapter[Any], text: str, id_: str) -> Any:
-        """Parse a JSON field of an entity. Raises StoreUnavailableError if it is damaged."""
+        """Parse a JSON field of an entity as ``what``. Raises StoreUnavailableError if damaged."""
         try:
             return what.validate_json(text)
         except (ValueError, TypeError):
             raise self._damaged(f"entity {id_} does not read") from None
 
     def _read_edges(self, keys: IntArray, side: int, table: str) -> Adjacency:
-        """Read the packed edges of ``keys`` from ``table`` and check them; ``side`` 0: heads."""
+        """Read the packed edges of ``keys`` from ``table`` and check them.
+
+        ``side``: 0 if the keys are heads, 1 if they are tails. Raises StoreUnavailableError if
+        damaged.
+        """
         blobs: list[bytes] = []
         rows: list[int] = []
         for row, crc, packed in self.by_keys("t.crc, t.edges", table, keys):

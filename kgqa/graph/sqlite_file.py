@@ -175,7 +175,10 @@ class SqliteReader(ABC):
         return keys_array([pair[0] for pair in pairs]), keys_array([pair[1] for pair in pairs])
 
     def suggest(self, text: str, limit: int = 5, *, prefix: bool = False) -> IntArray:
-        """Return keys of entities that share words with ``text``, then of those beginning alike."""
+        """Return keys of entities that share words with ``text``, then of those beginning alike.
+
+        ``prefix``: only entities with, for each word of ``text``, a word that begins with it.
+        """
         # only letters and digits are left, in quotes: never FTS syntax
         words = normalise(text).split()
         starts = [word[: max(2, len(word) * 2 // 3)] for word in words]
@@ -300,7 +303,10 @@ def prepare(db: sqlite3.Connection, application: int, layout: int, tables: str) 
 
 
 def text_queries(select: str, texts: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
-    """Yield statements, with parameters, for the rows whose last-named column is in ``texts``."""
+    """Yield statements, with parameters, for the rows whose last-named column is in ``texts``.
+
+    Texts that cannot be encoded are skipped.
+    """
     # Each once, and none that cannot be there.
     wanted = [text for text in dict.fromkeys(texts) if is_storable(text)]
     for start in range(0, len(wanted), _TEXTS):

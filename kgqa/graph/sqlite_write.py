@@ -173,7 +173,8 @@ def _write_edges(
     def count_degrees(batches: Iterator[pa.RecordBatch], near: str, far: str) -> Iterator[Columns]:
         """Yield (ends, relations, others) of batches, and add to ``degrees``.
 
-        Properties of edges are written on the pass by head.
+        ``near`` and ``far``: the columns of the ends and the others. Properties of edges are
+        written on the pass by head.
         """
         for batch in batches:
             task.advance(len(batch))
@@ -273,7 +274,7 @@ def _json_lists(lists: pa.ListArray) -> list[str]:
 
 
 def _search_texts(rows: pa.RecordBatch) -> tuple[list[str | None], list[str]]:
-    """Return the searchable texts of nodes: entities' normalised names and aliases.
+    """Return the searchable texts of nodes: entities' normalised names and joined aliases.
 
     They are normalised as a query's words are. The name is None for nodes that are not searched.
     """

@@ -65,16 +65,19 @@ class GraphStore(Protocol):
         """Return the number of edges that touch each key, both directions, a self loop once."""
 
     def find_names(self, names: Sequence[str]) -> tuple[IntArray, IntArray]:
-        """Return (position, key) of entities with that normalised name or alias, sorted."""
+        """Return (position in ``names``, key) of entities with that name or alias, sorted.
+
+        Names are compared by their normalised form.
+        """
 
     def suggest(self, text: str, limit: int = 5, *, prefix: bool = False) -> IntArray:
-        """Return keys of entities like ``text``, best first; the ranking differs between stores.
+        """Return up to ``limit`` keys of entities like ``text``, best first by the store's ranking.
 
-        ``prefix``: only those with a word that begins with each word of ``text``.
+        ``prefix``: only entities with, for each word of ``text``, a word that begins with it.
         """
 
     def topic_keys(self, after: int = -1, limit: int = 10_000) -> IntArray:
-        """Return up to ``limit`` keys above ``after``, ascending, of entities that have an edge."""
+        """Return up to ``limit`` keys above ``after``, ascending, of named entities with edges."""
 
     def refresh(self) -> None:
         """Switch to the KG's present version, if it was changed or loaded again.

@@ -57,7 +57,7 @@ def read_columns(path: Path) -> Iterator[pa.RecordBatch]:
 
 
 def gathered(batches: Iterable[pa.RecordBatch], rows: int = CHUNK_ROWS) -> Iterator[pa.RecordBatch]:
-    """Regroup rows into batches of about ``rows``."""
+    """Regroup rows into batches of at least ``rows`` each, the last one with the rest."""
     held: list[pa.RecordBatch] = []
     count = 0
     for batch in batches:
@@ -111,7 +111,7 @@ class Buckets:
             self._spill()
 
     def take(self, bucket: int) -> list[pa.RecordBatch]:
-        """Return the rows of a bucket in the order of addition, and remove them from memory."""
+        """Return the rows of a bucket in the order of addition, and empty it."""
         held, self._held[bucket] = self._held[bucket], []
         if self._spilled[bucket]:
             path = self._path(bucket)
@@ -126,7 +126,7 @@ class Buckets:
         return held
 
     def each(self, work: Callable[[pa.RecordBatch], pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield ``work(rows)`` of each bucket with rows, in order."""
+        """Yield ``work(rows)`` of each bucket with rows, in order, and empty the buckets."""
 
         def worked_on(bucket: int) -> pa.RecordBatch | None:
             """Apply ``work`` to one bucket; None if it has no rows."""

@@ -35,7 +35,10 @@ class EdgeTable:
     """The edges of a KG by keys; ``relations``: the sorted ids of relations that have an edge."""
 
     def __init__(self, spool: Spool, ids: IdTable, folder: Path, dropped: Counter[str]) -> None:
-        """Convert a scan's edges to keys, counting those without a known end as dropped."""
+        """Convert a scan's edges to keys; those without a known end are left out and counted.
+
+        ``folder``: for the buckets' files; ``dropped``: counts by reason, which are added to.
+        """
         self._dropped, self._ids = dropped, ids
         names = spool.scanned.relations
         order = sorted(range(len(names)), key=names.__getitem__)
@@ -80,7 +83,7 @@ class EdgeTable:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield (head, relation, tail, properties), sorted and unique; keys are int64.
 
-        The column of properties is omitted from a batch without any.
+        Repeated edges are counted as dropped. A batch without properties lacks their column.
         """
         for rows, repeated, example in mapped(self._sorted_bucket, range(self._plain.count)):
             lose(self._dropped, REPEATED, repeated, example)
@@ -88,7 +91,7 @@ class EdgeTable:
                 yield rows
 
     def _sorted_bucket(self, bucket: int) -> tuple[pa.RecordBatch, int, str]:
-        """Sort and deduplicate a bucket; also return the number of repeated edges, and one."""
+        """Sort and deduplicate a bucket; also return how many edges repeated, and one as text."""
         plain, about = self._plain.take(bucket), self._about.take(bucket)
         heads, relations, tails = (
             np.concatenate([rows.column(name).to_numpy() for rows in plain + about] or [_NOTHING])
@@ -168,8 +171,9 @@ def _first_of_runs(heads: IntArray, relations: IntArray, tails: IntArray) -> Boo
 def _choose(texts: pa.Array, order: IntArray, starts: IntArray) -> tuple[IntArray, dict[int, str]]:
     """Choose which row of each group of equal edges to keep; also merge named graphs.
 
-    A group is the rows ``order`` from each of ``starts`` on. The second value has, by group, the
-    merged properties of an edge that is in several named graphs.
+    A group is the rows ``order`` from each of ``starts`` on. ``texts``: the properties of each row.
+    The second value has, by group, the merged properties of an edge that is in several named
+    graphs.
     """
     chosen = order[starts].copy()
     united: dict[int, str] = {}
@@ -185,6 +189,8 @@ def _choose(texts: pa.Array, order: IntArray, starts: IntArray) -> tuple[IntArra
 
 def in_graphs(held: list[str | None]) -> str | None:
     """Merge the properties of an edge in several named graphs; None if it has other properties.
+
+    None, too, if all properties are equal, and need no merging.
 
     >>> in_graphs(['{"graph": "b"}', '{"graph": "a"}', None])
     '{"graph": ["a", "b"]}'
@@ -202,7 +208,7 @@ def in_graphs(held: list[str | None]) -> str | None:
 
 
 def preference(text: str | None) -> tuple[float, str]:
-    """Return the sort key of equal edges' properties: the highest weight first, None last."""
+    """Return the sort key of equal edges' properties (JSON): highest weight first, None last."""
     if text is None:
         return float("inf"), ""
     weight = json.loads(text).get("weight")

@@ -27,7 +27,7 @@ _VALUE_SCHEMA = pa.schema([("id", pa.string()), ("name", pa.string())])
 
 
 def entity_values(batch: EntityBatch) -> Iterator[Batch]:
-    """Yield the value nodes of entities' walked properties, and the edges to them."""
+    """Yield the value nodes of entities' walked properties, and the edges to them, if any."""
     if not batch.walked:
         return
     made = _FactBuilder()
@@ -38,7 +38,7 @@ def entity_values(batch: EntityBatch) -> Iterator[Batch]:
 
 
 def reified(batch: EdgeBatch) -> set[str]:
-    """Return the relations of a batch of which an edge has a qualifier."""
+    """Return the relations of which an edge in the batch has a qualifier: a walked property."""
     if not batch.walked:
         return set()
     rows = batch.rows.filter(batch.rows.column("properties").is_valid())
@@ -51,7 +51,10 @@ def reified(batch: EdgeBatch) -> set[str]:
 
 
 def fact_batches(rows: pa.RecordBatch, walked: Set[str]) -> Iterator[Batch]:
-    """Convert facts (rows of ``EDGE_SCHEMA``) to mediators with their edges and value nodes."""
+    """Convert facts (rows of ``EDGE_SCHEMA``) to mediators with their edges and value nodes.
+
+    ``walked``: the properties that become edges to values; those on provenance never do.
+    """
     made = _FactBuilder()
     walked = walked - PROVENANCE  # of a thing, its source and url are facts
     columns = (rows.column(name).to_pylist() for name in EDGE_SCHEMA.names)
@@ -67,7 +70,8 @@ def fact_batches(rows: pa.RecordBatch, walked: Set[str]) -> Iterator[Batch]:
 def expanded(batches: Iterable[Batch], relations: Set[str], ends: pa.Array) -> list[Batch]:
     """Convert the edges of ``relations`` in ``batches`` to facts with mediators.
 
-    ``ends``: the ids of nodes. A fact with another end stays an edge, and is dropped later.
+    Other batches are returned as they are. ``ends``: the ids of nodes. A fact with another end
+    stays an edge, and is dropped later.
     """
     given = list(batches)
     walked = frozenset[str]().union(*(b.walked for b in given if isinstance(b, EdgeBatch)))
@@ -97,7 +101,10 @@ def _has_qualifier(properties: dict[str, Any], walked: Set[str]) -> bool:
 
 
 def fact_number(properties: dict[str, Any]) -> int | str:
-    """Return what tells a fact from others with the same ends: 0, or a hash of its properties."""
+    """Return what tells a fact from others with the same ends: a hash of its properties.
+
+    0 if it has none but provenance and empty ones.
+    """
     own = {n: v for n, v in properties.items() if n not in PROVENANCE and v not in (None, "", [])}
     if not own:
         return 0
@@ -113,7 +120,10 @@ class _FactBuilder:
         self._values: dict[str, str] = {}
 
     def values(self, owner: str, properties: dict[str, Any], walked: Set[str]) -> None:
-        """Add the value nodes of an owner's walked properties, and edges to them."""
+        """Add the value nodes of an owner's walked properties, and edges to them.
+
+        Other properties, and values too long to be edges, are skipped.
+        """
         for name, value in properties.items():
             if name in walked and is_walked(value):
                 for member in members(value):
@@ -122,7 +132,7 @@ class _FactBuilder:
                     self.edges.append((owner, name, id_))
 
     def batches(self) -> Iterator[Batch]:
-        """Yield batches of what was collected."""
+        """Yield what was added as batches: facts' mediators, value nodes, edges."""
         if self.facts:
             ids, texts = zip(*self.facts, strict=True)
             yield entity_batch(ids, kind=[int(Kind.MEDIATOR)] * len(ids), properties=texts)

@@ -121,7 +121,10 @@ class GraphFiles:
             start += len(batch)
 
     def _name_borders(self, path: Path, rows: int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-        """Return borders of names' first bytes that divide them into buckets of one size."""
+        """Return borders of names' first bytes that divide them into buckets of one size.
+
+        ``rows``: the number of names; no borders if they are few.
+        """
         count = rows // _NAMES_AT_ONCE
         if not count:
             return np.empty(0, dtype=np.uint64)
@@ -182,7 +185,10 @@ class _Digest:
         self._columns: dict[str, Any] = {}
 
     def add(self, of: str, batch: pa.RecordBatch, names: Sequence[str]) -> None:
-        """Hash the next rows of columns: lengths and bytes of texts, null as length -1."""
+        """Hash the next rows of the columns ``names`` of the table ``of``.
+
+        Lengths and bytes of texts; null as length -1.
+        """
         for name in names:
             self._add_column(f"{of} {name}", batch.column(name))
 

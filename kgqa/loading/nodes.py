@@ -97,10 +97,10 @@ def collect_ids(spool: Spool) -> IdTable:
     mids = _united(_mid_columns(spool), _NO_MIDS, lambda held: np.unique(np.concatenate(held)))
 
     def ids(*, unless: bool) -> pa.Array:
-        """Return the ids of entities that are nodes always, or (``unless``) unless relations."""
+        """Return the ids of entities that are always nodes, or (``unless``) unless relations."""
 
         def chosen(batch: pa.RecordBatch) -> pa.Array:
-            """Return the ids of a batch's rows of that kind."""
+            """Return the ids of a batch's rows with that setting."""
             is_unless = pc.greater_equal(batch.column("kind"), UNLESS_RELATION)
             return batch.column("id").filter(pc.equal(is_unless, unless))
 
@@ -117,7 +117,10 @@ def collect_ids(spool: Spool) -> IdTable:
 
 
 def _known_tails(spool: Spool, entities: pa.Array, mids: IntArray) -> pa.Array:
-    """Return the text ids that are tails of edges with a known head."""
+    """Return the text ids that are tails of edges with a known head.
+
+    ``entities`` and ``mids``: the known heads, as texts and as numbers.
+    """
     texts, numbers = IdTable(entities, _NO_MIDS), IdTable(entities.slice(0, 0), mids)
 
     def tails() -> Iterator[pa.Array]:
@@ -156,7 +159,7 @@ def _unique_texts(columns: Iterable[pa.Array]) -> pa.Array:
 
 
 def _united(columns: Iterable[Any], known: Any, unite: Callable[[list[Any]], Any]) -> Any:
-    """Reduce columns to one by ``unite``, called whenever many rows are in memory."""
+    """Reduce ``known`` and all columns to one by ``unite``, called whenever many rows are held."""
     held, count = [known], 0
     for column in columns:
         held.append(column)
@@ -225,7 +228,11 @@ class NodeTable:
             _add(self._names, keys[kept], text=batch.column("name").take(kept), rank=ranks)
 
     def _add_names(self, spool: Spool, dropped: Counter[str]) -> tuple[BoolArray, BoolArray]:
-        """Read names; return which nodes have one, and which only one in another language."""
+        """Read names; return which nodes have one, and which only one in another language.
+
+        Names of unknown ids, except relations, and further names in other languages are counted as
+        dropped.
+        """
         named = np.zeros(len(self._ids), dtype=np.bool_)
         fallback = named.copy()
         best = np.full(len(self._ids), _NO_TAG, dtype=np.uint8)
@@ -263,7 +270,11 @@ class NodeTable:
         return named | fallback, best == OTHER
 
     def _name_by_iris(self, chosen: BoolArray, rank: int) -> BoolArray:
-        """Name nodes by the last part of their IRIs, or add it as alias; return which have one."""
+        """Name nodes by the last part of their IRIs; return which nodes got a name.
+
+        ``chosen``: a mask of nodes; ``rank``: of these names; as they are written they become
+        aliases.
+        """
         named = np.zeros(len(chosen), dtype=np.bool_)
         for start in range(0, len(self._ids.texts), _SPAN):
             end = min(start + _SPAN, len(self._ids.texts))
@@ -345,14 +356,17 @@ def _add(buckets: Buckets, keys: IntArray, **columns: Any) -> None:
 
 
 def _lists(rows: IntArray, values: pa.Array, count: int) -> pa.Array:
-    """Build lists for ``count`` rows; ``rows`` (sorted) gives the row of each value."""
+    """Build ``count`` lists of ``values``; ``rows`` (sorted): the list of each value."""
     offsets = np.zeros(count + 1, dtype=np.int32)
     np.cumsum(np.bincount(rows, minlength=count), out=offsets[1:])
     return pa.ListArray.from_arrays(pa.array(offsets), values)
 
 
 def _named(held: list[pa.RecordBatch], start: int, count: int) -> tuple[pa.Array, pa.Array]:
-    """Return each row's name (the text of lowest rank) and its aliases (the others)."""
+    """Return each row's name (the text of lowest rank) and its aliases (the others).
+
+    The name is null if all texts are aliases; further names in other languages are dropped.
+    """
     if not held:
         return pa.nulls(count, pa.string()), _lists(_NOTHING, pa.array([], pa.string()), count)
     table = pa.Table.from_batches(held).group_by(["key", "text"], use_threads=False)

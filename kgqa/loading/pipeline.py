@@ -104,7 +104,7 @@ class Stages:
 
     @property
     def last(self) -> StageName | None:
-        """The last completed stage."""
+        """The last completed stage, None before the first."""
         return self.record.done[-1] if self.record.done else None
 
     def finish(self, name: StageName, *folders: Path) -> None:
@@ -148,7 +148,8 @@ def _checksum(path: Path) -> tuple[int, int]:
 def fingerprint(loader: Loader, sources: Sequence[Path]) -> str:
     """Return a digest of a load: loader, options, and files with sizes and times.
 
-    ``loader.identity``, if it exists, stands for what it reads with besides its options.
+    ``loader.identity``, if it exists, stands for what it reads with besides its options. Standard
+    input has another digest each time.
     """
     options: Options | None = getattr(loader, "options", None)
     parts: list[object] = [_FORMAT, loader.name, repr(options), getattr(loader, "identity", "")]
@@ -206,11 +207,11 @@ def load(
 ) -> IngestResult:
     """Load ``sources`` as the KG named ``kg`` into the store of ``writer``.
 
-    Stages are kept in ``work`` (``folder / "ingest"`` if it is None) until the KG is stored: a
-    stopped load continues after its last finished stage, if sources and options are the same.
-    Malformed lines go to ``folder / "rejects.tsv"``. Nothing becomes visible before the whole KG is
-    written. Raises IngestError if the dump holds no edge, another load of the KG is running, or the
-    disk is full, and what loader and writer raise.
+    Stages are kept in the folder "ingest" of ``work`` (of ``folder`` if it is None) until the KG is
+    stored: a stopped load continues after its last finished stage, if sources and options are the
+    same. Malformed lines go to ``folder / "rejects.tsv"``. Nothing becomes visible before the whole
+    KG is written. Raises IngestError if the dump holds no edge, another load of the KG is running,
+    or the disk is full, and what loader and writer raise.
     """
     started = time.monotonic()
     if not isinstance(sources, Sources):
@@ -299,7 +300,7 @@ def _run_stages(
 
 
 def remembered(loader: Loader) -> dict[str, Any]:
-    """Return the options that an update of the KG reuses: all but those about files."""
+    """Return the options that were set and that an update reuses: all but those about files."""
     options = getattr(loader, "options", None)
     given = options.given() if isinstance(options, Options) else {}
     kept = {name: value for name, value in given.items() if name not in _OF_FILES}
@@ -346,7 +347,10 @@ def assemble(
     licence: str = "",
     type_relations: TypeRelations = TypeRelations(),  # noqa: B008
 ) -> GraphTables:
-    """Build a KG in memory from ``batches``, as a load does with files."""
+    """Build a KG in memory from ``batches``, as a load does with files.
+
+    ``dropped``: counts of left-out items by reason, which are added to.
+    """
     info = empty_info(name, source, direction, loader, licence)
     with tempfile.TemporaryDirectory(prefix="kgqa-") as scratch:
         folder = Path(scratch) / "graph"
@@ -373,7 +377,8 @@ def assemble_graph(
 ) -> GraphFiles:
     """Write sorted nodes, edges, relations and the meta record from a scan.
 
-    ``language``: the wanted one of names, for the note on those that have a language.
+    Relations without an edge are left out and counted. ``language``: the wanted one of names, for
+    the note on those that have a language.
     """
     with progress.task("finding the entities"):
         ids = collect_ids(spool)

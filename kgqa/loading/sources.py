@@ -105,7 +105,7 @@ def _resolve_source(loader: Loader, dump: DumpFiles, path: Path) -> Path:
 
 
 def _find(dump: DumpFiles, folder: Path) -> list[Path]:
-    """Return the files in ``folder`` that match the likeliest matching pattern, last name first."""
+    """Return the files in ``folder`` that match the first fitting pattern, last name first."""
     for pattern in dump.names:
         paths = [folder] if pattern == "." else sorted(folder.glob(pattern), reverse=True)
         if fitting := [

@@ -98,7 +98,10 @@ class Spool:
         dropped: Counter[str],
         type_relations: TypeRelations = TypeRelations(),  # noqa: B008
     ) -> None:
-        """Write all batches; count malformed entities and edges in ``dropped``."""
+        """Write all batches; malformed entities and edges are left out and counted in ``dropped``.
+
+        Edges with qualifiers become facts, and relations that give types are found.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
         relations: set[str] = set()  # that are reified
         walked: set[str] = set()
@@ -135,7 +138,7 @@ class Spool:
         (self.folder / _STATE).write_text(scanned_.model_dump_json(), encoding="utf-8")
 
     def _append(self, columns: Iterable[tuple[str, pa.RecordBatch]], part: str) -> None:
-        """Append rows to the files that are named with them; ``part`` ends the files' names."""
+        """Append rows to the files that they name; ``part``: an ending of the files' names."""
         writers: dict[str, ColumnWriter] = {}
         with ExitStack() as stack:
             for name, rows in columns:
@@ -148,7 +151,10 @@ class Spool:
     def _fact_batches(
         self, relations: Set[str], walked: Set[str], dropped: Counter[str]
     ) -> Iterator[Batch]:
-        """Yield the edges set aside; those of reified relations as facts, if their ends exist."""
+        """Yield the edges set aside; those of reified relations as facts.
+
+        Facts without a known end are left out and counted.
+        """
         ids = [b.column("id") for name in ("entities", "values") for b in self.read(name)]
         known = pc.unique(pa.chunked_array(ids, pa.string()))
         reified_ = pa.array(sorted(relations), pa.string())
@@ -163,7 +169,7 @@ class Spool:
             yield from fact_batches(facts.filter(whole), walked)
 
     def _name_relations(self) -> None:
-        """Name relations that no relation batch named by the first name of their ids."""
+        """Name relations that no relation batch named by the first name of their ids, if any."""
         given = self.scanned.relation_names
         nameless = [relation for relation in self._relations if not given.get(relation)]
         described = {relation: property_of(relation) for relation in nameless}
@@ -196,7 +202,7 @@ class Spool:
             yield from type_batches(edges(), called, above)
 
     def _edges_of(self, relation: int) -> Iterator[pa.RecordBatch]:
-        """Yield the edges of one relation between text ids."""
+        """Yield the edges of one relation, given by number, between text ids."""
         for name in self.edge_files():
             for rows in self.read(name) if name.startswith("edges-text-text") else ():
                 yield rows.filter(pc.equal(rows.column("relation"), relation))
@@ -313,7 +319,7 @@ class Spool:
         yield "types-text", pa.RecordBatch.from_arrays([owners, numbers], names=["id", "type"])
 
     def _numbers_of(self, column: pa.Array, known: dict[str, int]) -> pa.Array:
-        """Return the number of each string in ``known``, adding new ones; -1 if empty."""
+        """Return the number of each string in ``known``, adding new ones; -1 if null or empty."""
         if not isinstance(column, pa.DictionaryArray):
             column = column.dictionary_encode()
         places = [

@@ -80,7 +80,10 @@ def summary_of(graph: GraphFiles, report: Report, *, filtered: bool) -> dict[str
 
 
 def _losses(reasons: Counter[str], report: Report, rejected: bool) -> list[dict[str, Any]]:
-    """Return what was left out by reason; reasons that differ in a quoted value are one."""
+    """Return what was left out by reason; reasons that differ in a quoted value are one.
+
+    ``rejected``: whether these are rejected lines, not dropped items.
+    """
     kinds: dict[str, dict[str, Any]] = {}
     for reason, count in reasons.most_common():
         kind = _VALUE.sub("…", reason)
@@ -91,7 +94,10 @@ def _losses(reasons: Counter[str], report: Report, rejected: bool) -> list[dict[
 
 
 def _warnings(left_out: list[dict[str, Any]], lines: int, *, filtered: bool) -> list[str]:
-    """Return sentences on losses above a threshold share of the lines."""
+    """Return sentences on losses above a threshold share of the ``lines``.
+
+    ``filtered``: the loader leaves facts out by rules, so only rejected lines are losses.
+    """
     said = []
     for each in left_out:
         share = each["count"] / max(1, lines)
@@ -184,7 +190,7 @@ def _edges_of(graph: GraphFiles, seen: _Seen) -> tuple[list[dict[str, Any]], lis
 
 
 def _sample_of_each(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return at most ``_VALUES`` evenly drawn rows of each relation (the first column)."""
+    """Return about ``_VALUES`` evenly drawn distinct rows of each relation (first column)."""
     values = values[np.lexsort((values[:, 1], values[:, 0]))]
     values = values[np.flatnonzero(np.any(np.diff(values, axis=0, prepend=-1), axis=1))]
     _, starts, counts = np.unique(values[:, 0], return_index=True, return_counts=True)
@@ -195,7 +201,7 @@ def _sample_of_each(values: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _ends_of(graph: GraphFiles, keys: IntArray) -> dict[int, tuple[str, list[str]]]:
-    """Return (id, types) of nodes by key, of -1 too."""
+    """Return (id, types) of nodes by key; keys of -1 are skipped."""
     wanted = np.unique(keys[keys >= 0])
     ends: dict[int, tuple[str, list[str]]] = {}
     start = 0

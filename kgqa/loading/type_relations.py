@@ -54,7 +54,7 @@ def property_of(relation: str) -> str:
 def classes_of(edges: Callable[[], Iterable[pa.RecordBatch]]) -> pa.Array | None:
     """Return the distinct tails of a relation's edges if they are few and are classes, else None.
 
-    ``edges``: yields all edges (head, tail) at each call; there may be more than memory holds.
+    ``edges``: yields all edges (head, tail) at each call, for there may be more than memory holds.
     """
     tails, count = _NO_TEXT, 0
     for batch in edges():
@@ -85,7 +85,10 @@ class TypeRelations:
 
     @classmethod
     def chosen(cls, option: str | None) -> TypeRelations:
-        """Parse the option ``type_relation``; without it, RDF's own is one of them."""
+        """Parse the option ``type_relation``.
+
+        None stands for RDF's own relation, and those with usual names whose tails are classes.
+        """
         if option is None:
             return cls(frozenset({RDF_TYPE}), found=True)
         return cls(frozenset({option} - {NO_RELATION_IS}))
@@ -95,7 +98,7 @@ class TypeRelations:
     ) -> pa.Array | None:
         """Return the classes that a relation's tails are, None if it does not give types.
 
-        ``called``: its id and names; ``edges``: as in :func:`classes_of`.
+        ``called``: its id, then its names; ``edges``: as in :func:`classes_of`.
         """
         if self.given.intersection(called):
             return tails_of(edges())
@@ -124,7 +127,10 @@ def first_names(names: Iterable[pa.RecordBatch], ids: pa.Array) -> dict[str, str
 
 
 def superclasses(edges: Iterable[pa.RecordBatch], classes: pa.Array) -> dict[str, set[str]]:
-    """Return the transitive superclasses of each class; ``edges``: (subclass, class)."""
+    """Return the transitive superclasses of each class; {} if ``edges`` are none.
+
+    ``edges``: (subclass, class).
+    """
     above: dict[str, set[str]] = {}
     for batch in edges:
         columns = (batch.column(name).to_pylist() for name in ("head", "tail"))

@@ -145,7 +145,7 @@ def update(
 def _read_names(
     path: Path | None, report: Report, rejects: Rejects, progress: Progress
 ) -> list[NameBatch]:
-    """Read a file of ids and names as name batches."""
+    """Read a file of ids and names as name batches; [] if ``path`` is None."""
     pairs = read_pairs(path, "names", report, rejects, progress)
     return [NameBatch(rows.rename_columns(_NAMES.names)) for rows in pairs]
 
@@ -161,7 +161,10 @@ class Removal:
     properties: dict[tuple[str, str], list[Value]] = field(default_factory=dict)
 
     def take(self, batches: Iterable[Batch], *, from_table: bool = False) -> None:
-        """Add what a loader reads (or, ``from_table``, a table of names) to the removal."""
+        """Add what a loader reads to the removal.
+
+        ``from_table``: it is a table of names, without which an alias becomes the name.
+        """
         for batch in batches:
             if isinstance(batch, EdgeBatch):
                 names = ("head", "relation", "tail", "properties")
@@ -281,9 +284,9 @@ class _Builder:
         )
 
     def _reified_relations(self, added: list[Batch], removal: Removal) -> set[str]:
-        """Return the reified relations; convert ``removal`` to the stored edges of facts.
+        """Return the reified relations; replace facts in ``removal`` by their stored edges.
 
-        The edges of a relation that gets its first qualifier now are added again, as facts.
+        The edges of a relation that gets its first qualifier now are removed, and added as facts.
         """
         known = set(self._info.reified)
         for edge, stored in fact_edges(self._store, removal.edges, known).items():
@@ -307,7 +310,10 @@ class _Builder:
     # -- what is removed ---------------------------------------------------------------------
 
     def _remove_names(self, removal: Removal) -> set[KeyedEdge]:
-        """Remove names and types from nodes; return the keys of the edges to remove."""
+        """Remove names, types and values from nodes; return the keys of the edges to remove.
+
+        What the KG lacks is recorded as missing.
+        """
         kinds = set(self._info.type_relations)
         for head, relation, tail in removal.edges if kinds else ():
             node, of = self._node(head), self._node(tail)
@@ -337,7 +343,10 @@ class _Builder:
         return gone | self._stored_edges(self._remove_values(removal))
 
     def _remove_values(self, removal: Removal) -> list[KeyedEdge | None]:
-        """Remove values from nodes' properties; return the keys of the edges to them."""
+        """Remove values from nodes' properties; return the keys of the edges to them.
+
+        None for a value without an edge; a value that the KG lacks is recorded as missing.
+        """
         edges = []
         for (id_, name), values in removal.properties.items():
             node = self._node(id_)
@@ -365,21 +374,24 @@ class _Builder:
         return None if None in keys else keys  # type: ignore[return-value]
 
     def _stored_edges(self, edges: Iterable[KeyedEdge | None]) -> set[KeyedEdge]:
-        """Return the edges, among some, that the store has."""
+        """Return which of ``edges`` the store has; None is skipped."""
         asked = [edge for edge in edges if edge is not None]
         columns = map(keys_array, zip(*asked, strict=True)) if asked else ()
         there = self._store.has_edges(*columns).tolist() if asked else ()
         return {edge for edge, is_there in zip(asked, there, strict=True) if is_there}
 
     def _note_missing(self, reason: str, text: str) -> None:
-        """Record an item to remove that the KG lacks."""
+        """Record that the KG lacks ``text``, which was to be removed, under ``reason``."""
         self._dropped[reason] += 1
         self._missing.append(text)
 
     # -- what is added -----------------------------------------------------------------------
 
     def _merged(self, added: Sequence[Batch], removal: Removal, named: set[str]) -> GraphTables:
-        """Merge the stored nodes with the added ones, by the stages of a load."""
+        """Merge the stored nodes with the added ones, by the stages of a load.
+
+        ``named``: the ids that the added batches name.
+        """
         unnamed: dict[str, bool] = {}  # ids that lost a name, and whether an alias takes its place
         for (id_, _), from_table in removal.names.items():
             unnamed[id_] = unnamed.get(id_, False) or from_table
@@ -438,7 +450,11 @@ class _Builder:
     def _edges_to_write(
         self, tables: GraphTables, gone: set[KeyedEdge]
     ) -> tuple[dict[KeyedEdge, str | None], set[KeyedEdge], list[tuple[int, str, str, str | None]]]:
-        """Set the new nodes; return edges to write, which of them exist, and new relations."""
+        """Set the new nodes; return edges to write, which of them exist, and changed relations.
+
+        Edges that would not change are left out; those written again are taken out of ``gone``, the
+        edges to remove.
+        """
         keys = []
         next_key = self._info.next_key
         for row in tables.nodes.to_pylist():
@@ -473,7 +489,7 @@ class _Builder:
     def _relation_keys(
         self, rows: Sequence[dict[str, Any]]
     ) -> tuple[list[int], list[tuple[int, str, str, str | None]]]:
-        """Return each relation's key, and rows of new relations and of new inverses."""
+        """Return each relation's key, and rows of new relations and of those with a new inverse."""
         numbers, changed = [], []
         next_key = self._info.next_relation
         for row in rows:
@@ -504,7 +520,10 @@ class _Builder:
     def _remove_isolated(
         self, gone: set[KeyedEdge], edges: dict[KeyedEdge, str | None], known: set[KeyedEdge]
     ) -> None:
-        """Remove nodes that lose their last edge, unless they may exist without one."""
+        """Remove nodes that lose their last edge, unless they may exist without one.
+
+        ``gone``: the edges to remove; ``edges``: those to write; ``known``: which of these exist.
+        """
         new = [edge for edge in edges if edge not in known]
         kept = {end for edge in new for end in (edge[0], edge[2])}
         lost = Counter(end for head, _, tail in gone for end in {head, tail})
@@ -519,7 +538,7 @@ class _Builder:
         self._vanished |= {key for key in alone if not self._stays(self._nodes[key], lost[key])}
 
     def _stays(self, node: Node, lost: int) -> bool:
-        """Return whether a node without edges stays in the KG."""
+        """Return whether a node without edges stays in the KG; ``lost``: the edges it loses."""
         if node["kind"] == Kind.VALUE:
             return not lost
         if node["kind"] == Kind.MEDIATOR and lost and read_fact_id(node["id"]) is not None:
@@ -532,7 +551,11 @@ class _Builder:
     def _without_inverses(
         self, left: Sequence[int], changed: Sequence[tuple[int, str, str, str | None]]
     ) -> list[tuple[int, str, str, str | None]]:
-        """Return rows of relations whose inverse loses its last edge, without the inverse."""
+        """Return rows, without an inverse, of the relations whose inverse loses its last edge.
+
+        ``left``: the relations that lose their last edge; ``changed``: rows that are written
+        anyway.
+        """
         now = self._relations
         gone = {now.ids[key] for key in left}
         done = {row[0] for row in changed}
@@ -589,7 +612,7 @@ class _Builder:
 
 
 def _is_unnamed(node: Node) -> bool:
-    """Return whether a node has no name other than its id."""
+    """Return whether an entity is named by its id, for lack of a name."""
     return bool(node["kind"] == Kind.ENTITY and node["name"] == node["id"].strip())
 
 
@@ -652,7 +675,7 @@ def _ids_of(batch: Batch) -> set[str]:
 
 
 def _named_ids(batches: Iterable[Batch]) -> set[str]:
-    """Return the ids of all nodes that batches name."""
+    """Return the ids of all nodes that batches name; aliases do not count."""
     ids: set[str] = set()
     for batch in batches:
         if isinstance(batch, NameBatch):
@@ -665,7 +688,7 @@ def _named_ids(batches: Iterable[Batch]) -> set[str]:
 
 
 def _without_known(batch: Batch, there: pa.Array) -> Iterator[Batch]:
-    """Yield the batches of an addition without redefining the nodes that exist (``there``).
+    """Yield a batch of an addition without redefining the nodes that exist (``there``).
 
     The kind of these, and whether their ids are their names, is known.
     """
@@ -686,7 +709,8 @@ def fact_edges(
     """Return, for each of ``edges``, the stored edges of the facts that it means.
 
     An edge with properties (JSON) means the fact with these properties, one without means all facts
-    between its ends.
+    between its ends. Edges that mean no stored fact are missing; ``reified``: the relations that
+    have facts.
     """
     asked = [edge for edge in edges if edge[1] in reified]
     heads = sorted({head for head, _, _ in asked})

@@ -117,7 +117,7 @@ class QuestionFile:
         return f"{entries} malformed and counted as unanswered: {shown}{rest}."
 
     def sha256(self) -> str | None:
-        """Return the hash of the file. Raises DataError if it cannot be read."""
+        """Return the hash of the file, None without a path. Raises DataError if unreadable."""
         if self.path is None:
             return None
         try:
@@ -157,7 +157,10 @@ def iter_questions(
 def read_questions(
     path: Path, format: str = "jsonl", limit: int | None = None, **options: Any
 ) -> QuestionFile:
-    """Read up to ``limit`` entries, with malformed ones. Raises DataError if none is valid."""
+    """Read up to ``limit`` entries, malformed ones among them.
+
+    Raises DataError if none is a question.
+    """
     file = QuestionFile([], [], path, format)
     for entry in islice(iter_questions(path, format, **options), limit):
         if isinstance(entry, Question):
@@ -195,7 +198,10 @@ def is_held_out(question_id: str) -> bool:
 
 
 def split_of(file: QuestionFile, split: Split) -> QuestionFile:
-    """Return a file's held-out fifth (``validation``) or the rest. Raises DataError if empty."""
+    """Return a file's held-out fifth (``validation``) or the rest; ``all``: the file itself.
+
+    Malformed entries stay in both. Raises DataError if no question is left.
+    """
     if split == "all":
         return file
     chosen = [

@@ -99,7 +99,11 @@ class _EntityRow(Row):
     def _entities(
         self, field: str, names: list[str] | None, ids: list[str] | None, noted: dict[str, str]
     ) -> list[str] | None:
-        """Return ids, adding names to ``noted``, if each name has an id; else names."""
+        """Return ids if each name has one, adding the names to ``noted``; else unique names.
+
+        None without names; with ``by_name``, names always. Raises ValueError for an empty name;
+        ``field``: for its message.
+        """
         if names is not None and ids is not None and len(ids) == len(names):
             if not self.by_name:
                 noted.update((id_, name) for id_, name in zip(ids, names, strict=True) if name)

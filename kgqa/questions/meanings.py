@@ -34,12 +34,18 @@ class Meanings:
     unknown: frozenset[str]  # the entries of ids that the KG does not know
 
     def canonical(self, ids: Sequence[str]) -> list[str]:
-        """Map ``ids`` to their representatives in ``self.ids``, without repetition."""
+        """Map ``ids`` to their representatives in ``self.ids``, without repetition.
+
+        Other ids stay as they are.
+        """
         return list(dict.fromkeys(self.same.get(id_, id_) for id_ in ids))
 
 
 def meanings_of(store: GraphStore, texts: Sequence[str], names: Mapping[str, str]) -> Meanings:
-    """Resolve ``texts`` to entities of ``store``; ``names``: the file's names by id."""
+    """Resolve ``texts`` to entities of ``store``; ``names``: the file's names by id.
+
+    Texts that mean the same entities are one; a text that the KG lacks stands for itself.
+    """
     groups = _entities_by_text(store, texts, names)
     same: dict[str, str] = {}
     ids: list[str] = []
@@ -76,7 +82,10 @@ def known_topics(store: GraphStore, question: Question) -> list[str]:
 def _entities_by_text(
     store: GraphStore, texts: Sequence[str], names: Mapping[str, str]
 ) -> dict[str, list[tuple[str, str]]]:
-    """Return (id, name) of the entities that each text may mean: by id, name or literal."""
+    """Return (id, name) of the entities that each text may mean: by id, name or literal.
+
+    The first of these that finds any decides; texts that the KG lacks are missing.
+    """
     groups: dict[str, list[tuple[str, str]]] = {}
 
     def add_known_ids(spellings: Mapping[str, Sequence[str]]) -> None:

@@ -130,7 +130,7 @@ def file_lines(path: Path, what: str) -> list[str]:
     """Return the lines of a UTF-8 text file. Raises DataError if it cannot be read.
 
     A line ends where an editor ends it: other separators (U+2028, form feeds, …) are text, since
-    names and JSON may hold them. A byte order mark is left out.
+    names and JSON may hold them. A byte order mark is left out. ``what``: the file, for the error.
     """
     try:
         text = read_list(path)

@@ -164,7 +164,7 @@ def titles_in(question: str, titles: Sequence[str]) -> list[str]:
 
 
 def _ids_or_texts(texts: Sequence[str], ids: Mapping[str, str], names: dict[str, str]) -> list[str]:
-    """Replace texts by their ids where known, adding these texts to ``names``."""
+    """Replace texts by their ids where known, adding these texts to ``names`` (by id)."""
     rows = []
     for text in texts:
         id_ = ids.get(normalise(text))

@@ -276,12 +276,15 @@ class Api:
         return JSONResponse({"status": "ok", "version": __version__})
 
     async def ready(self, _: Request) -> Response:
-        """Report whether models are loaded and, if not, the running step."""
+        """Report whether models are loaded and, if not, the running task."""
         state = self._state()
         return JSONResponse(state, 200 if state["ready"] else 503)
 
     def _state(self) -> dict[str, Any]:
-        """Return whether models are loaded, the running step, and a fault if any."""
+        """Return whether models are loaded, the running task, and a fault if any.
+
+        A client that may not access every KG gets no names of KGs.
+        """
         sessions = self.sessions
         fault = error_json(sessions.fault) if sessions.fault else {}
         doing = sessions.progress.doing
@@ -335,7 +338,7 @@ class Api:
         return as_json(await answered(request, self.sessions.answer(waiting)))
 
     async def read(self, endpoint: Endpoint, request: Request) -> Response:
-        """Run a reading endpoint's work on the KG, and return its reply."""
+        """Run a reading endpoint's work on the KG; return its reply, unless the client leaves."""
         kind: Any = endpoint.form  # which all have that are read so
         work: Any = endpoint.work
         form = validated(kind, await fields(request), endpoint.path)
@@ -345,7 +348,7 @@ class Api:
         return as_json(await answered(request, reading))
 
     async def approved(self, request: Request) -> Response:
-        """Return the judged questions as JSON lines."""
+        """Return the judged questions with right answers, or with wrong ones, as JSON lines."""
         form: JudgedForm = validated(JudgedForm, await fields(request), "/api/approved")
         lines = await self.sessions.read(form.kg, lambda kg: approved(kg.folder, right=form.right))
         return Response(lines, media_type="application/jsonl")

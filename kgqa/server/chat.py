@@ -132,9 +132,10 @@ class Chat:
     async def _earlier_turns(
         self, request: Request, messages: list[Any], kg: str, method: str
     ) -> list[Turn]:
-        """Answer the earlier questions of a chat again; return them as turns.
+        """Answer the last few earlier questions of a chat again; return them as turns.
 
-        What a client sends as an earlier answer is only text, and may be anything.
+        What a client sends as an earlier answer is only text, and may be anything. A question that
+        cannot be answered is skipped.
         """
         turns: list[Turn] = []
         earlier = [text for message in messages[:-1] if (text := _message_text(message, "user"))]
@@ -152,10 +153,13 @@ class Chat:
     async def _stream(
         self, waiting: Waiting, base: dict[str, Any], *, usage: bool
     ) -> AsyncIterator[str]:
-        """Yield an answer as a stream of completion chunks: topics, paths, the answer."""
+        """Yield an answer as a stream of completion chunks: topics, paths, the answer.
+
+        ``base``: the fields that all chunks share; ``usage``: end with the counts of tokens.
+        """
 
         def chunk(delta: dict[str, Any], end: str | None = None, **extra: Any) -> str:
-            """Format one chunk as an event."""
+            """Format one chunk as an event; ``end``: why the answer ends, None if it does not."""
             return _event_data(_chunk(delta, base, end) | extra)
 
         yield chunk({"role": "assistant", "content": ""})
@@ -206,7 +210,10 @@ class Chat:
         ]
 
     async def _split_model(self, model: object) -> tuple[str, str]:
-        """Split a model's name into KG and method; a KG alone means the default method."""
+        """Split a model's name into KG and method; a KG alone means the default method.
+
+        Raises an error for an unknown model.
+        """
         if not isinstance(model, str):
             raise UsageError("`model` is missing.", "GET /v1/models lists them.")
         kgs = await self.sessions.in_time(self.sessions.kgs)
@@ -220,7 +227,7 @@ def about_chat(messages: object) -> str | None:
     """Return a reply to a chat program's own prompt, None for a real question.
 
     Such a prompt asks for a title, tags or further questions of the chat: the title is the first
-    question, and the rest is empty.
+    question, and the rest is empty. The reply is JSON if the prompt names a key.
     """
     if not isinstance(messages, list) or not messages:
         return None
@@ -238,7 +245,7 @@ def about_chat(messages: object) -> str | None:
 
 
 def _topics_paragraph(answer: dict[str, Any]) -> str:
-    """Return the topic entities as the first paragraph of an answer."""
+    """Return the topic entities as the first paragraph of an answer, "" if there are none."""
     names = [code_span(said_name(entity["name"])) for entity in answer["topic_entities"]]
     return f"About {', '.join(names)}.\n\n" if names else ""
 
@@ -252,13 +259,13 @@ def _completion(text: str, base: dict[str, Any]) -> dict[str, Any]:
 
 
 def _chunk(delta: dict[str, Any], base: dict[str, Any], end: str | None = None) -> dict[str, Any]:
-    """Return a delta as a completion chunk."""
+    """Return a delta as a completion chunk with the fields ``base``; ``end``: why it ends."""
     choice = {"index": 0, "delta": delta, "finish_reason": end, "logprobs": None}
     return {**base, "object": "chat.completion.chunk", "choices": [choice]}
 
 
 def _fixed_reply(text: str, base: dict[str, Any], *, stream: bool) -> Response:
-    """Return a completion that is known without asking the KG."""
+    """Return ``text`` as a completion without asking the KG; ``stream``: as chunks."""
     if not stream:
         return JSONResponse(_completion(text, base))
     chunks = [

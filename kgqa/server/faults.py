@@ -104,7 +104,10 @@ def error_json(error: KgqaError) -> dict[str, Any]:
 
 
 def advice(hint: str) -> str:
-    """Reword an error's hint for the HTTP API instead of the command line."""
+    """Reword an error's hint for the HTTP API instead of the command line.
+
+    A hint with another command is addressed to whoever runs the server.
+    """
     hint = _COMMAND.sub(lambda match: _ROUTES[match[1]], hint)
     return f"For whoever runs the server: {hint}" if _ANY_COMMAND.search(hint) else shortened(hint)
 
@@ -117,8 +120,9 @@ def shortened(text: str) -> str:
 def unexpected(error: BaseException, what: str = "") -> KgqaError:
     """Log an internal fault; return an error for the client with its kind, without details.
 
-    ``what`` failed. A text that cannot be encoded is the client's own fault, wherever it is found;
-    memory that ran out is nobody's, and the log needs no traceback of it.
+    ``what``: a sentence on what failed, "" if it is not to be logged. A text that cannot be encoded
+    is the client's own fault, wherever it is found; memory that ran out is nobody's, and the log
+    needs no traceback of it.
     """
     if isinstance(error, UnicodeEncodeError) and error.reason == "surrogates not allowed":
         return UsageError(*HALF_A_PAIR)

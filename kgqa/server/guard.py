@@ -49,7 +49,7 @@ class Client(Options):
     )
 
     def opens(self, kg: str) -> bool:
-        """Return whether the client may access a KG."""
+        """Return whether the client may access a KG; one that lists no KGs may access all."""
         return not self.kgs or kg in self.kgs
 
     @property
@@ -81,7 +81,10 @@ class Keys:
 
     @property
     def clients(self) -> list[Client]:
-        """The clients whose keys are accepted now."""
+        """The clients whose keys are accepted now; the file of keys is read again if it changed.
+
+        A malformed file is logged, and its keys are not accepted.
+        """
         if self._file and (stamp := stamp_of(self._file)) != self._stamp:
             self._stamp, self._listed = stamp, []
             try:
@@ -108,7 +111,10 @@ class Keys:
 
 
 def _read_clients(file: Path, own: str | None = None) -> list[Client]:
-    """Read the clients of a file of keys, and the server's ``own`` key. Raises UsageError."""
+    """Read the clients of a file of keys, and check that no two have one key.
+
+    ``own``: the server's own key, which none of them may have. Raises UsageError.
+    """
     form = 'It has tables such as [alice], each with key = "…".'
     try:
         tables = read_settings(file)

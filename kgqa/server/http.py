@@ -75,7 +75,7 @@ def as_json(content: Any) -> Response:
 
 
 async def answered(request: Request, answer: Any) -> Any:
-    """Await an answer, but cancel the work if the client disconnects."""
+    """Await an answer, but cancel the work and raise RefusedError if the client disconnects."""
     work = asyncio.ensure_future(answer)
     gone = asyncio.ensure_future(request.receive())  # the body was read: all that can come now
     try:
@@ -89,7 +89,7 @@ async def answered(request: Request, answer: Any) -> Any:
 
 
 async def with_signs_of_life(events: AsyncIterator[Event]) -> AsyncIterator[Event | None]:
-    """Yield the events, and None in pauses, since proxies close silent connections."""
+    """Yield the events, and None in each pause, since proxies close silent connections."""
     upcoming: asyncio.Future[Event] | None = None
     try:
         while True:

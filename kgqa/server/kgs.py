@@ -38,7 +38,7 @@ class ServedKgs:
     def all(self, *, again: bool = False) -> dict[str, Any]:
         """Return the meta records of the KGs that the client may access, by name.
 
-        They are read at intervals, or now if ``again``. Raises GraphError.
+        They are cached for a while; ``again``: read them now. Raises GraphError.
         """
         with self._lock:
             if again or self._listed is None or time.monotonic() - self._listed[0] > _FRESH:

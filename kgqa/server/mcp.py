@@ -284,7 +284,7 @@ def _schema_text(schema: Mapping[str, Any]) -> str:
 
 
 def _few_rows(table: Mapping[str, Any], limit: int) -> tuple[dict[str, Any], str]:
-    """Return the first rows of a result as JSON, and as text: quoted cells, a row a line."""
+    """Return the first ``limit`` rows of a result as JSON, and as lines of quoted cells."""
     rows = table["rows"][:limit]
     lines = [" | ".join(map(said_name, table["columns"]))]
     lines += [" | ".join(map(_cell_text, row["values"])) for row in rows]
@@ -299,7 +299,10 @@ def _cell_text(cell: Any) -> str:
 
 
 def capped(content: Mapping[str, Any], limit: int) -> dict[str, Any]:
-    """Return an answer with at most ``limit`` answers, and the best two paths of each."""
+    """Return an answer with at most ``limit`` answers, and the first two paths of each.
+
+    Of an answer without answers, three of the paths that were looked at.
+    """
     answers, kept = [], list[int]()
     for entry in content["answers"][:limit]:
         behind = entry["paths"][:2]
@@ -330,7 +333,7 @@ def _path_json(path: Mapping[str, Any]) -> dict[str, Any]:
 async def _paths(
     sessions: Sessions, kg: str | None, given: dict[str, Any], full: bool
 ) -> tuple[dict[str, Any], str]:
-    """Return a page of paths as JSON and as text."""
+    """Return a page of paths as JSON and as text; ``full``: with facts and edge properties."""
     form: PathsForm = validated(PathsForm, given, "the tool paths")
     page = await sessions.read(kg, lambda kg: path_page(kg, form))
     page["paths"] = [_path_json(path) for path in page["paths"]]
@@ -405,7 +408,7 @@ def bounded(content: Mapping[str, Any], most: int = _MOST_CHARACTERS) -> dict[st
 
 
 def _cut(value: Any, name: str = "") -> Any:
-    """Cut long texts and long lists of a JSON value."""
+    """Cut long texts, and the members beyond a limit, of a JSON value; ``name``: its key."""
     if isinstance(value, str):
         most = 4_000 if name in _WHOLE else 500
         long = len(value) > most

@@ -51,7 +51,7 @@ class _ReportedTask:
         self._show()
 
     def advance(self, amount: int = 1) -> None:
-        """Count ``amount`` more units as done; report the percentage at each step."""
+        """Count ``amount`` more units as done; report the percentage whenever it grew enough."""
         self._done += amount
         if self._total and self._done - self._told >= _STEP * self._total:
             self._told = self._done

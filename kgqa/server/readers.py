@@ -47,7 +47,10 @@ class _Reading:
             raise TimeLimitError("The time for this request is over.", "Ask for less.")
 
     def finish(self, result: Any, error: BaseException | None) -> None:
-        """Pass the result or error to the event loop; callable from any thread."""
+        """Pass the result or error to the event loop; callable from any thread.
+
+        Nothing happens if the loop has ended or the reading was cancelled.
+        """
 
         def pass_on() -> None:
             """Set the result or error in the loop's thread."""
@@ -79,9 +82,10 @@ class Readers:
     _stopping: bool = False
 
     async def read(self, work: Callable[[KG], Any], client: str, seconds: float) -> Any:
-        """Run ``work`` on the KG in a thread; return its result.
+        """Run ``work`` on the KG in a thread, started if none is idle; return its result.
 
-        Raises its error, TimeLimitError.
+        ``client``: its name, for taking turns; ``seconds``: the time limit. Raises the work's
+        error, StoppingError, TimeoutError.
         """
         loop = asyncio.get_running_loop()
         reading = _Reading(work, client, time.monotonic() + seconds, loop, loop.create_future())
@@ -152,7 +156,7 @@ class Readers:
 
 
 def _run_once_consistently(work: Callable[[KG], Any], kg: KG) -> Any:
-    """Run ``work`` on a KG; repeat it if the KG changed meanwhile."""
+    """Run ``work`` on a KG; run it once more if it failed because the KG changed meanwhile."""
     before = "" if kg.is_live else kg.info.version
     try:
         return work(kg)

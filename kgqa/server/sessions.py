@@ -72,7 +72,7 @@ class Waiting:
         return self.job.deadline
 
     def tell(self, stage: str, known: Mapping[str, Any]) -> None:
-        """Pass an event to the event loop; callable from any thread."""
+        """Pass an event to the event loop, unless nobody waits for it; callable from any thread."""
         if not self.gone:
             with suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self.events.put_nowait, (stage, dict(known)))
@@ -111,7 +111,7 @@ class AnswerCache:
         return answer
 
     def put(self, key: tuple[Any, ...], answer: dict[str, Any]) -> None:
-        """Cache an answer; drop the least recently used ones beyond the limit."""
+        """Cache an answer, unless it is huge; drop least recently used ones beyond the limit."""
         text = json.dumps(answer).encode()
         if len(text) > self._most // 4:
             return
@@ -232,9 +232,10 @@ class Sessions:
         reading: int | None = None,
         watched: bool = True,
     ) -> Waiting:
-        """Add a question to the queue; :meth:`events` yields its events.
+        """Add a question to the queue; :meth:`events` yields its events, a cached answer at once.
 
-        Unless ``watched``, there is hardly more than the last event.
+        Unless ``watched``, there is hardly more than the last event. ``after``: the earlier turns
+        of the chat; ``reading``: which offered reading is meant, from 1.
 
         Raises UsageError, KGNotFoundError, BusyError, StoppingError.
         """
@@ -266,7 +267,10 @@ class Sessions:
         return waiting
 
     def _queue(self, waiting: Waiting) -> int:
-        """Queue a question; return the number ahead of it. Raises BusyError, StoppingError."""
+        """Queue a question, after removing abandoned and late ones; return the number ahead of it.
+
+        Raises BusyError, StoppingError.
+        """
         client = asking.get()
         with self._changed:
             if self.stopping:
@@ -353,7 +357,7 @@ class Sessions:
     # ── the threads of the workers ──────────────────────────────────────────────────────────
 
     def _run(self, place: int) -> None:
-        """Feed one worker from the queue, and replace it if it dies."""
+        """Feed worker number ``place`` from the queue, and replace it if it dies; until stopped."""
         while not self.stopping:
             try:
                 self._answering[place] = worker = self._start_worker()
@@ -393,14 +397,14 @@ class Sessions:
         self.ready = fault is None
 
     def _is_gone(self, number: int) -> bool:
-        """Return whether nobody waits for a question any more."""
+        """Return whether nobody waits any more for the question with this number."""
         question = self._running.get(number)
         return question is None or question.gone
 
     def _wait_for_first(self, place: int, worker: Worker | RemoteWorker) -> Waiting | None:
-        """Wait for a question and return it; None when the server stops.
+        """Wait for a question, mark it as running by worker ``place``, and return it.
 
-        Raises WorkerError if the idle worker ended.
+        None when the server stops. Raises WorkerError if the idle worker ended.
         """
         with self._changed:
             while True:
@@ -416,7 +420,10 @@ class Sessions:
         return min(self._waiting, key=lambda question: self._turns.claim(question.client))
 
     def _take(self, place: int, taken: list[Waiting]) -> Job | None:
-        """Return the next question if it is for the same session, else None."""
+        """Return a waiting question for the session of ``taken``, and mark it as running.
+
+        None if there is none, enough are taken, or it is the turn of a client with nothing running.
+        """
         with self._changed:
             every = len(self._waiting) + len(self._running)
             mine = sum(question.place == place for question in self._running.values())
@@ -440,7 +447,10 @@ class Sessions:
         return question
 
     def _tell(self, number: int, stage: str, known: Any) -> None:
-        """Pass a worker's event to its question; on the last one cache the answer."""
+        """Pass a worker's event to its question; the last one ends it and caches its answer.
+
+        ``number``: of the question, ``ALL`` for progress of all; ``known``: the event's data.
+        """
         if number == ALL:
             self.progress.tell(known)
             return
@@ -467,7 +477,10 @@ class Sessions:
             question.tell("answer", entry)
 
     def _requeue_lost(self, place: int, error: KgqaError) -> None:
-        """Queue the questions of a dead worker again; fail those that were lost too often."""
+        """Queue the questions of the dead worker ``place`` again; fail those lost too often.
+
+        Waits a little before the worker is replaced.
+        """
         with self._changed:
             if not self.stopping:
                 _LOG.error(str(error))
@@ -504,7 +517,8 @@ class Sessions:
     async def read(self, kg: str | None, work: Callable[[KG], T], *, plan: bool = False) -> T:
         """Run ``work`` on a KG in one of its threads; return its result. Raises KgqaError.
 
-        ``plan``: whether it runs a plan, which may take long.
+        ``kg``: None for the only one; ``plan``: whether it runs a plan, which may take long and has
+        threads of its own.
         """
         if self.stopping:
             raise StoppingError
@@ -534,7 +548,10 @@ class Sessions:
 
 
 def _check_rate(times: deque[float], client: Client, most: int) -> None:
-    """Record a request of a client in ``times``. Raises BusyError if too many in a minute."""
+    """Record a request of a client in ``times``.
+
+    Raises BusyError if ``most`` were recorded in the last minute.
+    """
     now = time.monotonic()
     while times and times[0] < now - 60:
         times.popleft()

@@ -13,7 +13,7 @@ class Turns:
         self._last: dict[str, int] = {}  # when each client was served last
 
     def claim(self, client: str) -> tuple[int, int]:
-        """Return a client's sort key, the lowest is next: its running work, its last turn."""
+        """Return a client's sort key, the lowest is next: its running work, then its last turn."""
         return self._running[client], self._last.get(client, 0)
 
     def begin(self, client: str) -> None:
@@ -29,7 +29,7 @@ class Turns:
 def is_full(held: Counter[str], client: str, most: int) -> bool:
     """Return whether a client may add nothing more to a queue of ``most`` entries.
 
-    ``held``: the entries by client. A client with less than its share always finds room.
+    ``held``: the number of entries by client. A client with less than its share always finds room.
     """
     clients = len(+held) + (not held[client])
     return held.total() >= most and held[client] * clients >= most

@@ -74,7 +74,7 @@ def error_text(error: KgqaError) -> str:
 
 
 def _readings_list(response: Mapping[str, Any]) -> list[str]:
-    """Return the plans that a question may mean as a numbered list, [] if it is clear."""
+    """Return the plans that a question may mean as a numbered list; [] if it is unambiguous."""
     if not response.get("readings"):
         return []
     lines = [

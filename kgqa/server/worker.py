@@ -76,7 +76,10 @@ def session_key(kg: str, session: QA) -> tuple[str, ...]:
 def request_session(
     home: Home, method: str, options: Mapping[str, Any], limits: ServeOptions
 ) -> QA:
-    """Build a session for a request's options, without a KG. Raises UsageError."""
+    """Build a session for a request's options, without a KG.
+
+    ``limits``: which models and amounts a request may set. Raises UsageError beyond them.
+    """
     for name in _MODELS:
         value = options.get(name)
         harmless = value is None or (name == "adapter" and value == "none")
@@ -130,7 +133,7 @@ class Worker:
             self._kept[name] = session
 
     def warm_up(self, name: str) -> KgqaError | None:
-        """Open a KG and its default session; return the error, if any."""
+        """Open a KG and its default session; return the error (logged), None if all went well."""
         try:
             with self.progress.task(f"loading {name} and its models"):
                 session = self._session(name, DEFAULT_METHOD, {})
@@ -143,7 +146,7 @@ class Worker:
         return None
 
     def serve(self, first: Job, take: Take, tell: Tell) -> None:
-        """Answer ``first`` and further questions of its session, which ``take`` returns.
+        """Answer ``first`` and further questions of its session, which ``take`` returns until None.
 
         Each question ends by a ``tell`` of its number with ``answer`` (the answer, the KG's state)
         or ``error``.
@@ -219,7 +222,7 @@ class Worker:
         return request_session(self._home_of(kg), method, options, self.options)
 
     def _make_current(self, key: tuple[str, ...], session: QA) -> None:
-        """Make a session the most recently used one, and load its models."""
+        """Make a session the most recently used one, load its models, and close surplus ones."""
         self._open[key] = session
         for old in list(self._open)[:-_MOST_SESSIONS]:
             self._forget(old)
@@ -248,7 +251,7 @@ class Worker:
                 self._forget(key)
 
     def _kg(self, name: str) -> KG:
-        """Return the open KG, opened again if the store has a newer one."""
+        """Return the open KG; if the store has a newer one, close it and open that."""
         if name in self._kgs and self._listed.is_replaced(self._kgs[name]):
             # held, or each process would load its own copy
             self._kg_independent = self._models.kg_independent()
@@ -322,7 +325,10 @@ class RemoteWorker:
         self._pid = 0
 
     def wait(self, tell: Tell) -> KgqaError | None:
-        """Wait until the models are loaded; return the error, if any. Raises WorkerError."""
+        """Wait until the models are loaded, passing progress to ``tell``; return the error or None.
+
+        Raises WorkerError.
+        """
         while len(given := self._receive()) > 2:
             tell(*given)
         fault: KgqaError | None
@@ -369,7 +375,10 @@ class RemoteWorker:
             raise _lost_worker() from None
 
     def _receive(self, end: float | None = None) -> Any:
-        """Return the next message of the process. Raises WorkerError if it ended or is silent."""
+        """Return the next message of the process. Raises WorkerError if it ended.
+
+        A process that is silent at the time ``end`` is ended.
+        """
         try:
             while not self._link.poll(_LOOK_SECONDS):
                 if end is not None and time.monotonic() > end:  # it hangs where it checks nothing
@@ -390,7 +399,10 @@ def _lost_worker() -> WorkerError:
 def _load_and_fork(
     control: Connection, home: Callable[..., Home], options: ServeOptions, first: str | None
 ) -> None:
-    """Load shared models, then fork a worker for each connection."""
+    """Load shared models, then fork a worker for each connection that ``control`` passes.
+
+    ``first``: the KG whose models are loaded. Never returns: the process exits with the server.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server ends its workers itself
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
     # OpenMP with more threads than one does not survive a fork
@@ -419,7 +431,11 @@ def _load_and_fork(
 
 
 def _run_worker(link: Connection, worker: Worker, gone: set[int], first: str | None) -> None:
-    """Run the loop of a worker process until the server closes the connection."""
+    """Run the loop of a worker process until the server closes the connection.
+
+    ``gone``: the numbers of abandoned questions, which this process fills; ``first``: the KG to
+    open at once, None for none.
+    """
     inbox: SimpleQueue[Job | None] = SimpleQueue()
 
     def listen() -> None:
