@@ -108,7 +108,7 @@ class _Prefixes:
         self._states: dict[tuple[int, ...], int | None] = {(): constraint.start()}
 
     def allowed(self, prefixes: Sequence[tuple[int, ...]]) -> list[list[int] | None]:
-        """Return the tokens after each prefix; none after an end, None outside the language."""
+        """Return the tokens after each prefix: [] after an end, None outside the language."""
         states = self._found(prefixes)
         inside = list(dict.fromkeys(state for state in states if state is not None))
         following: dict[int, list[int]] = {state: [] for state in inside}
@@ -125,7 +125,11 @@ class _Prefixes:
         ]
 
     def _found(self, prefixes: Sequence[tuple[int, ...]]) -> list[int | None]:
-        """Return the constraint state after each prefix, None outside the language."""
+        """Return the constraint state after each prefix, None outside the language.
+
+        New prefixes are remembered. An empty one begins a new call of ``generate`` and clears the
+        memory.
+        """
         # generate begins again with empty prefixes: what an earlier call wrote is of no use
         if () in prefixes:
             self._states = {(): self._states[()]}
@@ -163,7 +167,10 @@ def _moved(
 
 
 def _columns(prompt: Prompt, constraints: int) -> int:
-    """Return the number of columns that the prompt takes. Raises UsageError if it is malformed."""
+    """Return how many columns of ``input_ids`` the prompt takes.
+
+    Raises UsageError if it is malformed, padded on the right, or not one for each constraint.
+    """
     if isinstance(prompt, int):
         return prompt
     try:
@@ -186,7 +193,7 @@ def _columns(prompt: Prompt, constraints: int) -> int:
 
 
 def _unequal(constraints: int, what: str) -> UsageError:
-    """Return the error for a number of constraints that differs from that of prompts."""
+    """Return the error for a number of constraints that differs from ``what``, as "3 prompts"."""
     return UsageError(
         f"There are {constraints} constraints and {what}.",
         "Give one constraint, or one for each prompt of the batch.",
@@ -214,7 +221,7 @@ def _after_prompt(rows: Sequence[Sequence[int]], columns: int) -> list[tuple[int
 
 
 def _divided(rows: Sequence[tuple[int, ...]], count: int) -> list[Sequence[tuple[int, ...]]]:
-    """Return the rows split evenly among ``count`` constraints. Raises UsageError."""
+    """Return the rows in ``count`` equal slices, one for each constraint. Raises UsageError."""
     size, left = divmod(len(rows), count)
     if left:
         raise _unequal(count, f"{len(rows)} sequences, which cannot be divided among them")
