@@ -60,7 +60,7 @@ class Segments(ABC):
         """Set in ``following`` the next segments of each (segment, leaf), reading all at once."""
 
     def ended(self, segment: Segment, leaf: int) -> IntArray:
-        """Return the rows that have the text of ``leaf`` and are whole paths there."""
+        """Return those rows with the text of ``leaf`` whose paths end there."""
         return segment.of(leaf)
 
 
@@ -134,7 +134,7 @@ class LazyConstraint(ABC):
         """Return every id path that the text of the end ``state`` stands for."""
 
     def _ended(self, state: int) -> list[IntArray]:
-        """Return the rows of the paths that end in ``state``."""
+        """Return the rows of the paths that end in ``state``; [] unless it is an end."""
         return self._states[state].ended
 
     def _enter_following(self, states: Sequence[_State]) -> None:

@@ -275,7 +275,8 @@ class Dictionary:
     def packed(hops: _Found, relation_text: IntArray, tail_text: IntArray) -> tuple[bytes, _Coded]:
         """Encode the dictionary of paths; also return the encoder of their keys.
 
-        ``relation_text``, ``tail_text``: the numbers of their texts. Tails are numbered by text.
+        ``relation_text``, ``tail_text``: for each relation and tail, the number of its text. Tails
+        are renumbered in the order of their texts.
         """
         # by text: neighbours in the trie then lead to tails with neighbouring numbers
         order = np.lexsort([hops.tails, tail_text])
@@ -337,7 +338,7 @@ class Dictionary:
         return before + (high << 16 | key[at + 1] << 8 | key[at + 2]), at + 3
 
     def code(self, relation: int) -> bytes:
-        """Return the code of a relation."""
+        """Return the code of a relation, one to three bytes."""
         if relation < self._one:
             return bytes([relation])
         wide = relation - self._one
