@@ -64,7 +64,10 @@ class SchemaIndex:
             self.relations.setdefault(pattern.relation, []).append(pattern)
 
     def said_by(self, type_: str) -> list[str]:
-        """Return the relations whose names are stored in a property of relationships of a type."""
+        """Return the relations whose names are stored in a property of relationships of a type.
+
+        Sorted; [] if each relation has a type of its own.
+        """
         patterns = self.schema.relations
         return sorted({each.relation for each in patterns if each.stored == type_})
 
@@ -86,7 +89,10 @@ class SchemaIndex:
         ]
 
     def leads_only_to(self, hop: Hop, nodes: Sequence[str], to: int) -> bool:
-        """Return whether a hop's end at node ``to`` always has that node's class."""
+        """Return whether the end of a hop at node ``to`` always has that node's class.
+
+        False if the schema is from a sample.
+        """
         if self.schema.sampled or hop.repeated or hop.either:
             return False
         at_source = to == hop.source
@@ -99,7 +105,7 @@ class SchemaIndex:
         return {mine for mine, theirs in ends if other in ("", theirs)} == {nodes[to]}
 
     def hop_properties(self, hop: Hop, nodes: Sequence[str]) -> dict[str, Property]:
-        """Return the properties of a hop's facts by name."""
+        """Return the properties of a hop's facts by name; {} for a repeated relation."""
         if hop.repeated:
             return {}
         return _by_name(
@@ -107,7 +113,7 @@ class SchemaIndex:
         )
 
     def may_be_one(self, class_: str, other: str) -> bool:
-        """Return whether some node with a relation may be of both classes.
+        """Return whether some node with a relation may be of both classes; "" is any class.
 
         If there is one, each of its relations is in the schema with both classes.
         """
@@ -186,7 +192,7 @@ class SchemaIndex:
 
 
 def check(plan: Plan, schema: GraphSchema | SchemaIndex) -> None:
-    """Raise PlanError, with suggestions, unless ``plan`` fits the schema."""
+    """Raise PlanError, with suggestions, unless ``plan``, and any it continues, fits the schema."""
     index = schema if isinstance(schema, SchemaIndex) else SchemaIndex(schema)
     if plan.first is not None:
         check(plan.first, index)

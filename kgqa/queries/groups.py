@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 def wants_empty(plan: Plan) -> bool:
-    """Return whether a plan includes groups with a count of zero."""
+    """Return whether a plan includes groups with a count of zero.
+
+    It does if its conditions hold for them, or if it is ordered by a count, ascending.
+    """
     if not any(True for item in plan.group for _ in owners(item)):
         return False
     counts = [comparison for comparison in plan.having if _is_count(comparison.left)]
@@ -36,7 +39,7 @@ def _holds_empty(comparison: Comparison) -> bool:
 
 
 def required(plan: Plan) -> set[NodeRef | HopRef] | None:
-    """Return the nodes and hops that a group must have; the others may be absent.
+    """Return the nodes and hops that a group must have; all others may be absent in an empty group.
 
     None if empty groups are impossible: the counted nodes lie between grouped ones, or are grouped
     themselves.
