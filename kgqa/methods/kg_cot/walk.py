@@ -111,7 +111,11 @@ def _hop(
     floor: float,
     math: WalkMath,
 ) -> Level:
-    """Walk one hop: score relations, and sum the scores of edges into entities."""
+    """Walk one hop: score relations, and sum the scores of edges into entities.
+
+    ``before``: the pairs reached so far. Values, and pairs and edges with at most the score
+    ``floor``, are not followed; edges back to the topic are dropped.
+    """
     weight = math.numbers(before.scores)
     active = np.flatnonzero((before.kind != Kind.VALUE) & (weight > floor))
     unique, at = np.unique(before.node[active], return_inverse=True)
@@ -152,7 +156,10 @@ def _hop(
 def _pairs(
     row: IntArray, node: IntArray, kind: NDArray[np.uint8]
 ) -> tuple[IntArray, IntArray, NDArray[np.uint8], IntArray]:
-    """Return rows, nodes and kinds of the distinct pairs, sorted, and each entry's pair."""
+    """Return rows, nodes and kinds of the distinct (row, node) pairs, and each entry's pair.
+
+    Pairs are sorted.
+    """
     nodes, local = dense(node)
     width = max(len(nodes), 1)
     cells, at = dense(row * width + local)
@@ -163,7 +170,10 @@ def _pairs(
 
 
 def _together(levels: list[Level], beta: Any, question: IntArray, math: WalkMath) -> Walked:
-    """Sum the scores of all steps, weighted by ``beta``, for each question and entity."""
+    """Sum the scores of all depths, weighted by ``beta``, for each question and entity.
+
+    ``question``: of each row.
+    """
     reached = levels[1:]
     row = np.concatenate([level.row for level in reached])
     node = np.concatenate([level.node for level in reached])
