@@ -106,9 +106,10 @@ def _window_of(model: PreTrainedModel) -> int | None:
 
 
 def _compare(model: PreTrainedModel) -> tuple[float, float]:
-    """Return the largest mean difference in log-probability of tree passes, and a wrong ancestor's.
+    """Return two mean log-probability differences to whole-prefix passes: largest, and wrong.
 
-    Both are differences to a whole-prefix pass; the second one is what a real fault looks like.
+    The largest one of tree passes, and that of taking a wrong ancestor: what a real fault looks
+    like.
     """
     vocabulary = int(model.config.get_text_config().vocab_size)
     choose = np.random.default_rng(0)

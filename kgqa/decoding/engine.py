@@ -249,7 +249,10 @@ class Engine:
         return [state for state in missing if prompt + tree.node(state).depth > limit]
 
     def _plain_forward(self, search: _ActiveSearch) -> None:
-        """Score the next such states of ``search`` by one pass over whole prefixes."""
+        """Score the next states of ``search`` that need it by one pass over whole prefixes.
+
+        If that raises a KgqaError, the search fails.
+        """
         asked, began = search.asked, time.perf_counter()
         try:
             widest = self._widest or DEFAULT_WIDEST
@@ -266,7 +269,8 @@ class Engine:
     def _parts(self, live: Sequence[_ActiveSearch]) -> list[tuple[_ActiveSearch, WavePart]]:
         """Return each search's nodes for the next tree pass: demanded ones, then look-ahead.
 
-        Searches for which the pass has no room are left out; one whose constraint raises is failed.
+        Searches for which the pass has no room are left out; one whose constraint raises an error
+        fails.
         """
         # with many questions each still looks ahead a little, or every level would cost a pass
         share = max(self.budget // len(live), min(self.budget, self._least))

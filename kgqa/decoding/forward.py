@@ -129,9 +129,9 @@ class TreeForward:
             self._given = TransformersCache(self.cache)
 
     def score(self, parts: Sequence[WavePart]) -> None:
-        """Run one forward pass.
+        """Run one forward pass and store the scores in each part's prefix tree.
 
-        Store the scores in each part's prefix tree, in none if it fails.
+        If it fails, in none.
         """
         for part in parts:
             check_tokens(self.model, [*part.asked.prompt, *(node.token for node in part.nodes)])
@@ -204,9 +204,9 @@ class TreeForward:
         return logits, None
 
     def keep_only(self, asked: PromptTree, demand: Demand) -> None:
-        """Free the cache of prefixes on no path through ``demand``.
+        """Free the cache of prefixes that are neither on the way to ``demand`` nor below it.
 
-        Do nothing unless it is ``all_later_below``.
+        Do nothing unless the demand promises ``all_later_below``.
         """
         if demand.all_later_below:
             self.cache.give_back(asked.drop_beside(demand.states))
@@ -395,11 +395,10 @@ def joint_rule(asked: Sequence[PromptTree]) -> ScoreRule:
 def by_rule(
     scores: NDArray[np.float64], moves: Expansion, asked: PromptTree, rule: ScoreRule, states: int
 ) -> _StateScores:
-    """Convert scores under ``rule`` to the prompt's.
+    """Convert scores under ``rule`` to the prompt's rule; also return log-coverage.
 
-    Also return log-coverage if requested, else None.
-
-    Coverage has shape ``[states]``, ``-inf`` for a state without a move.
+    Coverage has shape ``[states]``, ``-inf`` for a state without a move; None if the prompt does
+    not want it.
     """
     if asked.rule == rule and not asked.coverage:
         return scores, None
@@ -455,7 +454,10 @@ def log_probabilities(
 def _log_sums(
     values: NDArray[np.float64], rows: NDArray[np.int64], count: int
 ) -> NDArray[np.float64]:
-    """Return the log-sum-exp of ``values`` by row, shape ``[count]``; -inf for an empty row."""
+    """Return the log-sum-exp of ``values`` with equal ``rows``, ``[count]``.
+
+    -inf for an empty row.
+    """
     top = np.full(count, -np.inf)
     np.maximum.at(top, rows, values)
     top[np.isneginf(top)] = 0.0

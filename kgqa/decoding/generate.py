@@ -101,7 +101,7 @@ def accepted(constraint: Constraint, sequences: Any, prompt: Prompt) -> list[Acc
 
 
 class _Prefixes:
-    """Constraint states by token prefix, remembered between the steps of ``generate``."""
+    """Constraint states by token prefix, remembered between the calls that ``generate`` makes."""
 
     def __init__(self, constraint: Constraint) -> None:
         self._constraint = constraint
@@ -140,7 +140,10 @@ class _Prefixes:
         return [self._states[prefix] for prefix in prefixes]
 
     def _walked(self, prefix: tuple[int, ...]) -> int | None:
-        """Return the state after ``prefix``, walked from its longest known prefix."""
+        """Return the state after ``prefix``, walked from its longest known prefix.
+
+        None outside the language.
+        """
         known = len(prefix)
         while prefix[:known] not in self._states:
             known -= 1
@@ -210,7 +213,10 @@ def _rows(sequences: Any) -> Sequence[Sequence[int]]:
 
 
 def _after_prompt(rows: Sequence[Sequence[int]], columns: int) -> list[tuple[int, ...]]:
-    """Return each row without its prompt. Raises UsageError for a row shorter than the prompt."""
+    """Return each row of token ids without the prompt, its first ``columns`` ids.
+
+    Raises UsageError for a row shorter than the prompt.
+    """
     for row in rows:
         if len(row) < columns:
             raise UsageError(
@@ -221,7 +227,10 @@ def _after_prompt(rows: Sequence[Sequence[int]], columns: int) -> list[tuple[int
 
 
 def _divided(rows: Sequence[tuple[int, ...]], count: int) -> list[Sequence[tuple[int, ...]]]:
-    """Return the rows in ``count`` equal slices, one for each constraint. Raises UsageError."""
+    """Return the rows in ``count`` equal slices, one for each constraint.
+
+    Raises UsageError if they cannot be divided so.
+    """
     size, left = divmod(len(rows), count)
     if left:
         raise _unequal(count, f"{len(rows)} sequences, which cannot be divided among them")

@@ -171,7 +171,7 @@ class _Group:
         """Choose the group's next hypotheses; move those that end to ``finished``.
 
         A move's score is lowered by ``penalty`` for each time that earlier groups ``chosen`` its
-        token; the group's tokens are added to it. Ends in ``passed_over`` are skipped.
+        token; then the group's tokens are added to ``chosen``. Ends in ``passed_over`` are skipped.
         """
         # Hamming diversity counts tokens of the same step alone, whatever their prefixes are
         times = np.array([chosen[token] for token in scored.moves.token.tolist()], np.float64)
@@ -241,7 +241,7 @@ def _filled(
     finished: list[Hypothesis],
     missing: int,
 ) -> Generator[Demand, Scored, list[Hypothesis]]:
-    """Return up to ``missing`` more finished sequences, by beams from moves that no group followed.
+    """Return up to ``missing`` more finished sequences, by beams from discarded hypotheses.
 
     Every sequence not in ``finished`` begins with a move of ``known`` that no group followed.
     """

@@ -92,7 +92,8 @@ class TextForward:
     def following(self, texts: Sequence[Text]) -> tuple[list[Text], torch.Tensor]:
         """Run the texts' uncached tokens; return the texts, now cached, and log-probabilities.
 
-        Those of the next token, ``[texts, vocabulary]``. Time limit errors propagate.
+        The log-probabilities are of the next token, ``[texts, vocabulary]``. Time limit errors
+        propagate.
         """
         self.forward_passes += 1
         check_deadline()

@@ -161,7 +161,7 @@ class PrefixTree:
         wave: dict[int, WaveNode] = {}
 
         def add(node: WaveNode) -> None:
-            """Add the node to the wave, if forced tokens are free after its uncached ancestors."""
+            """Add the node to the wave; its uncached ancestors by forced tokens come first."""
             above = [node]
             while self.forced_free and above[-1].token != NO_TOKEN:
                 up = self.node(above[-1].parent)
