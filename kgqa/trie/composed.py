@@ -77,7 +77,7 @@ class _GraphSegments(Segments):
         """Return, for each (level, rows), the segment of the names of the entities at that level.
 
         Either all are heads or none. Of many names only the first word is tokenised at first;
-        ``begun``: it has been, tokenise the rest.
+        ``begun``: tokenise the rest after it.
         """
         columns = [rows[:, 2 * level] for level, rows in paths]
         keys, number = dense(np.concatenate(columns))
@@ -137,7 +137,7 @@ class ComposedConstraint(LazyConstraint):
 
 
 def _hops_of(rows: IntArray) -> IntArray:
-    """Return the hops of rows as an array ``[paths, hops, 4]``."""
+    """Return the hops of rows as ``[paths, hops, 4]``; see :class:`_GraphSegments` for rows."""
     return rows[:, 1:_ONWARD].reshape(len(rows), rows.shape[1] // 4, 4)
 
 
@@ -177,7 +177,7 @@ class _Walks(_GraphSegments):
     def _next_hops(self, depth: int, rows: IntArray) -> IntArray:
         """Return the ``rows`` of walks of ``depth`` hops, each extended by every admissible hop.
 
-        A row without one is dropped.
+        A row that no hop extends is dropped.
         """
         out = [self._out[key] for key in rows[:, 4 * depth].tolist()]
         added = np.concatenate([np.empty((0, 4), np.int64), *(hops for hops, _ in out)])
@@ -192,7 +192,7 @@ class _Walks(_GraphSegments):
 
 
 class TripletLanguage(_GraphSegments):
-    """The triplets of one graph as tokens, shared by all steps' constraints; for one thread."""
+    """The triplets of one graph as tokens, shared by the constraints of a chain; for one thread."""
 
     def __init__(self, store: GraphStore, triplets: Triplets, lexicon: PathLexicon) -> None:
         super().__init__(store, lexicon)
@@ -220,7 +220,7 @@ class TripletLanguage(_GraphSegments):
 
 
 class TripletConstraint(LazyConstraint):
-    """The triplets that one step of a chain may write.
+    """The triplets of which a chain may write one next.
 
     A :class:`kgqa.trie.constraint.Constraint`.
     """

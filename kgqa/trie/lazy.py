@@ -67,7 +67,10 @@ class Segments(ABC):
 def segment_of(
     level: int, rows: IntArray, texts: Sequences, text_of: IntArray, *, begun: bool = False
 ) -> Segment:
-    """Build the segment of ``rows``; ``text_of``: each row's index into ``texts``."""
+    """Build the segment of ``rows`` at ``level``, see :class:`Segment`.
+
+    ``texts``: of the segment, in tokens; ``text_of``: each row's index into them.
+    """
     distinct = in_order(texts)
     groups = Groups(distinct.number[text_of], len(distinct))
     return Segment(level, build_trie(distinct), rows, groups, begun=begun)

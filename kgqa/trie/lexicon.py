@@ -145,7 +145,7 @@ class PathLexicon:
         self._belong_to(store)
 
         def encoded(new: list[tuple[int, int]]) -> list[list[int]]:
-            """Return the token ids of new step pairs."""
+            """Return the token ids of new pairs of steps, see :meth:`relations`."""
             names = store.relations().names
             labels = [self.form.relation(first, second, names) for first, second in new]
             return self._encode(labels, self._relations)

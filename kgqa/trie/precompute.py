@@ -150,7 +150,7 @@ class PrecomputeWorker:
     def work(self, topics: IntArray, settings: UnitSettings) -> Unit:
         """Return the shards of ``topics``, and the ids of those with too many paths.
 
-        Topics without a path are in the shards, without any. Raises IndexFault if the KG's version
+        A topic without a path has a row in a shard, too. Raises IndexFault if the KG's version
         changed.
         """
         version = self.store.info.version

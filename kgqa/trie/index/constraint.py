@@ -105,7 +105,7 @@ class _Rows(Segments):
         return [self._tries[number] for number in rows[:, 0].tolist()]
 
     def _keys(self, rows: IntArray) -> list[bytes]:
-        """Return the marisa key of each row, with the code of the relation just begun."""
+        """Return the marisa key of each of ``rows``, with the code of a relation just begun."""
         return [
             _key(trie, begun, hops)
             for trie, (_, begun, *hops) in zip(self._of(rows), rows.tolist(), strict=True)

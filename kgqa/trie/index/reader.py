@@ -121,7 +121,7 @@ class TrieIndex:
     def _find(self, entity_id: str) -> StoredTrie | None:
         """Return the row of an entity id from the shard that covers it.
 
-        None if absent or dropped.
+        None if it is absent or dropped.
         """
         for record in self.manifest.shards:
             if record.first <= entity_id <= record.last and entity_id not in record.dropped:

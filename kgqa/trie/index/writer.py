@@ -62,9 +62,9 @@ class IndexWriter:
             self._take_over()
 
     def _take_over(self) -> None:
-        """Continue an index with the same settings or start a new one.
+        """Continue an index with the same settings or start a new one; delete stray files.
 
-        Delete all other files in it. Raises ShardDamagedError if a shard of it is damaged.
+        Raises ShardDamagedError if one of its shards is damaged.
         """
         fresh = self.manifest
         try:
