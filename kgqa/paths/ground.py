@@ -63,7 +63,7 @@ class PathEdge:
     def to_dict(self) -> dict[str, Any]:
         """Return the hop as a dictionary for JSON.
 
-        ``facts`` are the meant ones, if there are any.
+        ``facts`` are the meant ones, if there are any, otherwise the stored triples.
         """
         return {
             "head": asdict(self.head),
@@ -189,7 +189,10 @@ def ground(store: GraphStore, table: PathTable, form: PathFormat) -> list[Ground
 def ground_each(
     store: GraphStore, tables: Sequence[PathTable], form: PathFormat
 ) -> list[list[GroundedPath | None]]:
-    """Ground the paths of several tables with one set of store calls; see :func:`ground`."""
+    """Ground the paths of several tables with one set of store calls; see :func:`ground`.
+
+    One list a table, with None for a path with an edge that the store lacks.
+    """
     if not tables:
         return []
     grounded = iter(ground(store, joined_tables(tables), form))

@@ -51,8 +51,9 @@ _LEAST = 1e-3  # part of the likeliest one's probability from which a relation p
 class RelationPaths:
     """The paths out of one topic entity, grouped by relation path.
 
-    ``steps``: the hops of each relation path; ``of``: the relation path of each path of ``table``;
-    ``closed``: relation paths that were not walked completely.
+    ``steps``: the hops of each relation path, each as two steps (2 * relation, + 1 reversed), the
+    second -1 without a mediator; ``of``: the relation path of each path of ``table``; ``closed``:
+    relation paths that were not walked completely.
     """
 
     table: PathTable
@@ -110,7 +111,10 @@ def few_paths(store: GraphStore, topic: int, rules: WalkRules, most: int) -> Rel
 
 
 def foresee_paths(store: GraphStore, topics: IntArray, rules: WalkRules) -> None:
-    """Have an endpoint store prefetch the neighbourhoods of topics and neighbours; else nothing."""
+    """Have an endpoint store prefetch the neighbourhoods of topics and of their neighbours.
+
+    Do nothing for other stores.
+    """
     if isinstance(store, EndpointStore):
         topics = np.unique(topics)
         foresee(store, topics, "both")  # what leads to it tells it from others of its name

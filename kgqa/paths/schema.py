@@ -87,9 +87,9 @@ class Schema:
         self._examples = {tuple(hop): tuple(names) for hop, names in examples}
 
     def _read(self, store: GraphStore, rules: WalkRules) -> None:
-        """Sample entities: count their sets of hops.
+        """Sample entities: count their sets of hops, and keep examples of each hop.
 
-        Keep a few topics and tail names of each hop.
+        These are a few topics and tail names.
         """
         ends: dict[Hop, list[int]] = {}
         for keys in _sampled(store):

@@ -31,7 +31,7 @@ class Triplets(Protocol):
     def around(self, keys: IntArray) -> list[IntArray]:
         """Return, for each distinct key, the triplets that touch it, sorted ``[n, 5]``.
 
-        None go out of a value. Raises GraphError.
+        A value, which walks do not leave, has none. Raises GraphError.
         """
 
 
@@ -96,7 +96,7 @@ def lasting(store: GraphStore, keys: IntArray) -> BoolArray:
 
 
 def sorted_rows(rows: IntArray) -> IntArray:
-    """Return the distinct rows, sorted by column."""
+    """Return the distinct triplets, sorted by column."""
     return np.unique(rows, axis=0) if len(rows) else NO_TRIPLETS
 
 
@@ -118,7 +118,7 @@ def turned(rows: IntArray) -> IntArray:
 
 
 def as_paths(rows: IntArray) -> PathTable:
-    """Return each triplet as a path of one hop."""
+    """Return each triplet of ``rows`` as a path of one hop, in order."""
     return PathTable(rows[:, 0], np.ones(len(rows), np.int64), rows[:, 1:].reshape(-1, 1, 4))
 
 
@@ -128,7 +128,7 @@ def as_rows(table: PathTable) -> IntArray:
 
 
 def _as_stored(keys: IntArray, hops: Hops, *, entered: bool) -> tuple[IntArray, IntArray]:
-    """Convert hops out of ``keys`` to triplets in stored direction; also return the key's rows.
+    """Convert hops out of ``keys`` to triplets in stored direction, with an index into ``keys``.
 
     A hop through a mediator whose halves have different directions is given in both if ``entered``,
     else dropped.

@@ -74,8 +74,8 @@ class WalkRules:
 class Hops:
     """All hops out of a frontier, sorted by ``row``, a position in the frontier.
 
-    ``hop``: columns ``FIRST`` (step), ``MEDIATOR`` (key or -1), ``SECOND`` (its step or -1),
-    ``TAIL``.
+    ``hop``: columns ``FIRST`` (step), ``MEDIATOR`` (key or -1), ``SECOND`` (the step out of the
+    mediator or -1), ``TAIL``. A step is 2 * relation, + 1 reversed.
     """
 
     row: IntArray
@@ -311,7 +311,11 @@ def order_of(table: PathTable, store: GraphStore | EndpointStore | None = None) 
 
 @dataclass(frozen=True, slots=True)
 class RelationPath:
-    """The paths of one topic that share their steps and lead to answers; ``f1``: of their tails."""
+    """The paths of one topic that have the same ``steps`` and lead to answers.
+
+    ``f1``: of their tails. ``steps``: two of each hop (2 * relation, + 1 reversed), the second -1
+    without a mediator.
+    """
 
     topic: int
     steps: tuple[tuple[int, int], ...]
