@@ -215,7 +215,7 @@ def leaves_out(question: str) -> bool:
 
 
 def _opened(question: str) -> tuple[str, bool]:
-    """Return a question without a leading "and" or "what about"; True if it had "what about"."""
+    """Return a question without a leading "and" or "what about", and whether it had the latter."""
     if match := _ABOUT.match(question):
         return question[match.end() :], True
     return _START.sub("", question, count=1).strip(), False
@@ -224,7 +224,7 @@ def _opened(question: str) -> tuple[str, bool]:
 def _fragment(store: GraphStore, text: str, turns: Sequence[Turn]) -> Iterator[StandaloneQuestion]:
     """Yield the readings of a fragment: "his children?", "Bonn?", "the budget?", "2019?".
 
-    None for an empty one, or one that is about something else.
+    Nothing for an empty one, or one about something else.
     """
     last = turns[-1]
     match = _FRAGMENT.match(text)
@@ -279,8 +279,8 @@ def _fragment(store: GraphStore, text: str, turns: Sequence[Turn]) -> Iterator[S
 def _filled(store: GraphStore, text: str, turns: Sequence[Turn]) -> Iterator[StandaloneQuestion]:
     """Yield the readings of a sentence with a pronoun, or without a topic entity.
 
-    None if a name stands before the pronoun, or a question without one asks for a number, whether,
-    or about a name.
+    Nothing if a name stands before the pronoun; without a pronoun nothing for a count, a yes-or-no
+    question, or one with a name.
     """
     if pronoun := _pronoun(text):
         start, end, possessive = pronoun
@@ -301,7 +301,10 @@ def _filled(store: GraphStore, text: str, turns: Sequence[Turn]) -> Iterator[Sta
 
 
 def _pronoun(text: str) -> tuple[int, int, bool] | None:
-    """Return (start, end, whether possessive) of the first pronoun of a question; None if none."""
+    """Return (start, end, whether possessive) of the first pronoun of a question.
+
+    None if there is none.
+    """
     rewritten = [
         (match.start(), match.end(), possessive)
         for pattern, possessive in (
@@ -406,7 +409,7 @@ def _referents(
 def _named(store: GraphStore, text: str) -> _Referent | None:
     """Return the entities that ``text`` names exactly, or sets off as a name.
 
-    None if it has none.
+    None if it names none.
     """
     from kgqa.linking import linker  # with numpy, which the form of a request does not need
 

@@ -61,7 +61,7 @@ def find_hits(
 def named_entities(store: GraphStore, keys: IntArray) -> Entities | None:
     """Return those of ``keys`` that are named entities, not values or mediators.
 
-    None if none is.
+    None if there are none.
     """
     if len(keys) == 0:
         return None

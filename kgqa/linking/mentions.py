@@ -224,7 +224,7 @@ class QuestionWords:
         )
 
     def _is_everyday(self, at: int) -> bool:
-        """Return whether a word is an everyday word, but not a function word."""
+        """Return whether the word number ``at`` is an everyday word, but not a function word."""
         return self.words[at].common and not self.words[at].function
 
     def _joined(self, at: int) -> bool:

@@ -103,7 +103,7 @@ def schema_words(store: GraphStore, question: QuestionWords) -> frozenset[str]:
 
 @lru_cache(16)
 def _stems_of_all(names: tuple[str, ...]) -> frozenset[str]:
-    """Return the stems of relation names."""
+    """Return the stems of all words of relation names."""
     return frozenset().union(*(stems_of(relation_phrase(name)) for name in names))
 
 
