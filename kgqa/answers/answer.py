@@ -368,10 +368,7 @@ class Answer(Tabular, Findings):
         return self.count if self.result is None else self.result.value
 
     def _behind(self) -> dict[str | None, list[AnyPath]]:
-        """Return by entity id the paths that end in it.
-
-        If none does, those that pass through it.
-        """
+        """Return, by entity id, the paths that end in the entity, otherwise those through it."""
         ends: dict[str | None, list[AnyPath]] = {}
         passed: dict[str | None, list[AnyPath]] = {}  # of an entity that no path ends in
         every: tuple[AnyPath, ...] = (*self.paths, *self.expanded)

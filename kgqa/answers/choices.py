@@ -87,10 +87,10 @@ def paths_between(
     rules: WalkRules,
     most: int = MOST_PATHS,
 ) -> tuple[PathTable, bool]:
-    """Return every path under ``rules`` from ``topics`` to one of ``ends``, and whether any lack.
+    """Return every path under ``rules`` from ``topics`` to one of ``ends``, and False.
 
-    If there are more than ``most``, only the shortest are returned, by whole numbers of hops; then
-    the second value is True.
+    If there are more than ``most``, only the shortest are returned, by whole numbers of hops, and
+    True.
     """
     within = _hops_to(store, ends, rules)
     topic = np.unique(topics)
@@ -99,7 +99,7 @@ def paths_between(
     number = 0
 
     def leads_on(left: IntArray, hops: Hops) -> BoolArray:
-        """Return which hops lead to an entity that is near enough to an end."""
+        """Return which ``hops`` lead to one of the keys ``left``, near enough to an end."""
         return np.isin(hops.hop[:, TAIL], left)
 
     def joined() -> PathTable:

@@ -385,7 +385,7 @@ def _met(
 ) -> dict[int, Edge]:
     """Return by row the edge whose value satisfies the comparison, or is the extreme one.
 
-    Rows without one are left out.
+    Rows of ``way`` without such an edge are left out.
     """
     good: dict[int, tuple[float, Edge]] = {}
     sign = asked.days if kind == "days" else asked.amount

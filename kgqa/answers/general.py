@@ -119,8 +119,8 @@ def with_reply(
 ) -> Answer:
     """Return ``answer`` with the answers that ``reply`` chose, and the cost of the call.
 
-    If the reply is malformed, the answer keeps its own, with a note; if it chose none, it has none
-    left, with a note; choices are ranked by their paths. Raises GraphError.
+    If the reply is malformed, the answer keeps its own; if it chose none, no answer is left, but
+    choices are ranked by their paths; a note says so. Raises GraphError.
     """
     lines = listed(answer.paths)
     numbers = read_numbers(reply.written.text, len(choices) or len(lines), single=bool(choices))
