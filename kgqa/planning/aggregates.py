@@ -252,9 +252,9 @@ class WholeSearch:
         return place.ref, weight
 
     def _cut_first(self, plan: Plan, by: PropertyRef) -> float:
-        """Score for applying the limit to the node ordered ``by`` before the join.
+        """Score, perhaps negative, for applying the limit before the join.
 
-        May be negative.
+        ``by``: the property that ``plan`` is ordered by.
         """
         assert isinstance(by.owner, NodeRef)
         best = self._read.mentions.of_best | self._read.mentions.before_best
@@ -567,7 +567,10 @@ class WholeSearch:
         return match is not None and max(words, default=-1) > self._read.mentions.at(match.start())
 
     def _is_of_hop(self, pattern: Pattern, place: Place) -> bool:
-        """Return whether an output column names a relation, and a property only in part."""
+        """Return whether an output column names a relation, and a property only in part.
+
+        ``place``: the property.
+        """
         mentions, words = self._read.mentions, {*self._read.words_of(place)}
         if mentions.share(place.property.name, place.owned[1]) == 1 or not self._is_beside(
             sorted(words)

@@ -89,7 +89,10 @@ class ConditionState:
     denied: int = 0  # comparisons negated because of the question
 
     def also(self, one: Comparison, worth: float, **changes: Any) -> ConditionState:
-        """Return the state with one more condition, of the score ``worth``."""
+        """Return the state with the condition ``one`` added, whose score is ``worth``.
+
+        ``changes``: further fields to set.
+        """
         return replace(self, where=(*self.where, one), score=self.score + worth, **changes)
 
     def without(self, node: int) -> ConditionState:
@@ -97,7 +100,10 @@ class ConditionState:
         return replace(self, absent=self.absent | {node})
 
     def instead(self, one: Comparison, worth: float) -> ConditionState:
-        """Return the state with its last condition replaced."""
+        """Return the state with its last condition replaced by ``one``, whose score is ``worth``.
+
+        The score of the old condition is kept.
+        """
         return replace(self, where=(*self.where[:-1], one), score=self.score + worth)
 
 
@@ -294,8 +300,8 @@ class ConditionSearch:
     ) -> Iterator[ConditionState]:  # fmt: skip
         """Yield the states in which a property of the answers is compared with a named entity's.
 
-        ``value``: the entity; ``said``: the comparative phrase before it. None where that does not
-        suit the property.
+        ``value``: the entity; ``said``: the comparative phrase before it. Nothing if it suits no
+        property.
         """
         for place in places:
             held = value.holds.get((pattern.nodes[0], place.property.name))
@@ -309,8 +315,8 @@ class ConditionSearch:
     def _side(self, pattern: Pattern, node: int, value: FoundValue) -> float:
         """Score which of several nodes of one class a value restricts.
 
-        0 for the only node of a class. In "users who interacted with Ann" it follows the relation's
-        words, so it is the other user.
+        0 for the only node of a class. In "users who interacted with Ann" Ann follows the
+        relation's words, so Ann is the other user.
         """
         if pattern.nodes.count(pattern.nodes[node]) == 1:
             return 0.0
@@ -323,7 +329,7 @@ class ConditionSearch:
     ) -> Iterator[ConditionState]:
         """Yield the state whose last condition also accepts ``value``.
 
-        None unless "or" joins the two.
+        Nothing unless "or" joins the two.
         """
         last = self._either_of(state, value.start, places)
         if last is None:
@@ -427,10 +433,11 @@ class ConditionSearch:
         self, state: ConditionState, literal: Stating, value: object, near: float, pattern: Pattern,
         place: Place,
     ) -> Iterator[ConditionState]:  # fmt: skip
-        """Yield the state in which a comparison is negated; none for a type that does not compare.
+        """Yield the state in which a comparison is negated.
 
-        A property of the answers gets the opposite operator; of another node no fact may satisfy
-        the comparison. ``near``: score for its distance.
+        Nothing for a type that does not compare. A property of the answers gets the opposite
+        operator; of another node no fact may satisfy the comparison. ``near``: score for its
+        distance.
         """
         type_ = place.property.type
         if type_ in DATES and (literal.kind == "date" or is_year(value)):

@@ -261,9 +261,9 @@ class QuestionReading:
 
     @cached_property
     def choice(self) -> set[str]:
-        """The entities, by id or name, from which the question asks to choose.
+        """The entities, by id or name, from which the question asks to choose the best.
 
-        Empty unless several.
+        Empty unless it names several.
         """
         said = _CHOICE.search(self.question)
         if said is None or not asks_best(self.question):
@@ -295,7 +295,7 @@ class QuestionReading:
     def of_each(self) -> set[int]:
         """The positions of a group's words ("per branch").
 
-        Empty unless a number is requested of each.
+        Empty unless the question asks for a number of each group.
         """
         bare = AVERAGED.sub(" ", self.question)
         calculated = asks_calculated(bare) or self.revenue or EXTREME.search(self.question)
@@ -338,7 +338,7 @@ class QuestionReading:
         return asked
 
     def _is_asked(self, place: Place) -> bool:
-        """Return whether the question's first noun is the name of a property."""
+        """Return whether the question's first noun is the name of a property; not remembered."""
         words = [one for one in relation_phrase(place.property.name).split() if not one.isdigit()]
         asked = [self.question, self._without_best if place.is_number else ""]
         if any(names_class(question, " ".join(words)) for question in asked):

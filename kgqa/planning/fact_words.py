@@ -200,7 +200,10 @@ class FactWords:
         return plan
 
     def _hop_said(self, plan: Plan) -> int | None:
-        """Return the only hop, or the only one whose relation the question mentions, else None."""
+        """Return the number of the only hop, or of the only one whose relation is mentioned.
+
+        None if there is no such hop.
+        """
         if len(plan.hops) == 1:
             return 0
         said = [

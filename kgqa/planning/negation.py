@@ -116,7 +116,7 @@ def with_last(
 ) -> tuple[Pattern, tuple[Comparison, ...]]:
     """Renumber a pattern so that the hops ``last`` (indices) come last.
 
-    Also return ``where`` so.
+    Also return the comparisons ``where``, renumbered.
     """
     order = sorted(range(len(pattern.hops)), key=lambda one: one in last)
     nodes, hops = {0: 0}, {}

@@ -76,9 +76,9 @@ class PlaceWords:
         return [best & {*self._read.words_of(one)} for one in self.places if one.is_number]
 
     def after(self, words: re.Pattern[str], most: int) -> tuple[set[int], set[int]]:
-        """Return the positions up to ``most`` words after a match, and those that mention any.
+        """Return the positions up to ``most`` words after a match of ``words``.
 
-        A mention of any of the properties counts.
+        Also those of them that mention any of the properties.
         """
         if (words, most) not in self._near:
             near = self._read.mentions.after(words, most)

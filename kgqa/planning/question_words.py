@@ -658,7 +658,7 @@ def does(question: str, name: str) -> bool:
 def named(question: str, name: str) -> float:
     """Score a class name for being the question's first or second noun, or fitting "who".
 
-    Else 0.
+    0 if it is neither.
     """
     if _WHO.match(question):
         person = relation_phrase(name).rpartition(" ")[2] in _PERSONS

@@ -109,7 +109,7 @@ class SchemaParts:
                 self._add("relation", pattern.relation, one)
 
     def without(self, names: AbstractSet[str]) -> SchemaParts:
-        """Return the parts without the properties of these names."""
+        """Return the parts without the properties called one of ``names``."""
         if not names:
             return self
         rest = copy(self)
@@ -173,7 +173,10 @@ class SchemaParts:
         return self.called.nouns.get(class_) or relation_phrase(class_) if class_ else "thing"
 
     def _add(self, kind: str, owner: str, one: Property) -> None:
-        """Add a property, in words, of a class or relation."""
+        """Add a property, in words, of a class or relation ``owner``.
+
+        ``kind``: which of the two.
+        """
         type_ = "list" if one.many else _TYPES[one.type]
         noun = (kind == "class" and self.called.nouns.get(owner)) or relation_phrase(owner)
         text = f"{type_} {noun} : {_words(one.name, one.also)}"
@@ -283,10 +286,10 @@ class SchemaParts:
 
 
 def value_nodes(store: QueryStore, schema: GraphSchema) -> dict[str, str]:
-    """Return by class of unnamed nodes that hold one entity's values the relation to them.
+    """Return the classes of unnamed nodes that hold one entity's values, and their relations.
 
-    A price of an amount and a currency is such a node. {} for a very large schema. An endpoint's
-    result is cached with its survey. Raises GraphError.
+    A price of an amount and a currency is such a node; the relation is the one that leads to it. {}
+    for a very large schema. An endpoint's result is cached with its survey. Raises GraphError.
     """
     kept = kept_of_endpoint(store)
     if (held := kept.read("value-nodes", _MADE_BY)) is not None:

@@ -125,7 +125,7 @@ class PlanSearch:
     def _widened(self, plan: Plan) -> Plan:
         """Return the plan without class restrictions that its hops imply.
 
-        Unchanged if it would not fit.
+        Unchanged if the new plan would not fit the schema.
         """
         if plan.first is not None:
             return plan
@@ -338,7 +338,7 @@ class PlanSearch:
     def _is_asked(self, plan: Plan, item: Item) -> bool:
         """Return whether the question mentions a further output column.
 
-        True for one not of a node.
+        True if the column is not a property of a node.
         """
         if not isinstance(item, PropertyRef) or not isinstance(item.owner, NodeRef):
             return True

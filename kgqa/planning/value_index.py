@@ -303,7 +303,7 @@ class ValueIndex:
     def _unnamed(self, texts: Iterable[str]) -> dict[Owned, tuple[str, ...]]:
         """Return the properties that hold one of ``texts``, with stored forms.
 
-        No name properties.
+        Properties that are names are left out.
         """
         return {
             owned: values
