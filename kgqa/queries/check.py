@@ -216,7 +216,10 @@ def check(plan: Plan, schema: GraphSchema | SchemaIndex) -> None:
 
 
 def _check_order(plan: Plan, item: object, kind: Property | None) -> None:
-    """Raise PlanError if an item to order by has numbers in several units."""
+    """Raise PlanError if an item to order by has numbers in several units.
+
+    ``kind``: its property, None for a node.
+    """
     if kind is not None and kind.unordered:
         raise PlanError(
             f"{plan.text_of(item)} has numbers in its texts that cannot be compared, such as "
@@ -340,7 +343,7 @@ def fits(value: Value, type_: str) -> bool:
 
 
 def _by_name(properties: Iterable[Property]) -> dict[str, Property]:
-    """Return properties by name; flags of the same property in several classes are merged."""
+    """Return properties by name; of several with one name the first, ``many`` if any of them is."""
     found: dict[str, Property] = {}
     for property_ in properties:
         known = found.setdefault(property_.name, property_)
@@ -352,7 +355,7 @@ def _by_name(properties: Iterable[Property]) -> dict[str, Property]:
 
 
 def _a(property_: Property) -> str:
-    """Return a property's type with its article, for messages."""
+    """Return a property's type with its article, for messages: "a list (a number)"."""
     name = {"integer": "a whole number", "float": "a number", "boolean": "true or false"}.get(
         property_.type, f"a {property_.type}"
     )
@@ -372,6 +375,6 @@ def _there_is(name: str, there: Iterable[str], otherwise: str) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Return names as a list in text, with the number of further ones."""
+    """Return names as a list in text; of very many only the first, with the number of others."""
     more = len(names) - _MAX_LISTED_NAMES
     return ", ".join(names[:_MAX_LISTED_NAMES]) + (f" and {more} more" if more > 0 else "")

@@ -181,7 +181,7 @@ class _Statement:
     def _averages(self) -> list[str]:
         """Return the lines that compute, for comparisons, averages over whole classes.
 
-        [] if none.
+        [] if no comparison needs one.
         """
         found = [
             comparison.right
@@ -305,7 +305,7 @@ class _Statement:
     def _path(self, chain: Sequence[int]) -> str:
         """Return the path pattern of a chain of hops.
 
-        Labels only on nodes that are not yet bound.
+        Only nodes that are not bound yet get a label.
         """
         known = set(self.bound)
         start = self.plan.all_hops[chain[0]].source
@@ -358,7 +358,7 @@ class _Statement:
         )
 
     def _without(self, number: int) -> str:
-        """Return the NOT EXISTS condition of a part of ``without``."""
+        """Return the NOT EXISTS condition of part ``number`` of ``without``."""
         part = self.plan.without[number]
         bound, pairs, lines = set(self.bound), self.pairs, []
         self.pairs = self._pairs(part.hops)
@@ -530,7 +530,11 @@ class _Statement:
 
     @staticmethod
     def _ordered(text: str, kind: Property | None) -> str:
-        """Return the expression that sorts a property's values: dates as instants or ISO text."""
+        """Return the expression that sorts a property's values: dates as instants or ISO text.
+
+        ``text``: the expression of the values; ``kind``: the property, None for others, which are
+        unchanged. Raises PlanError.
+        """
         if kind is None or kind.type not in (*MOMENTS, "duration"):
             return text
         if (kind.unread and (kind.instants or kind.type == "duration")) or (
@@ -546,7 +550,10 @@ class _Statement:
         return f"datetime(replace(toString({text}), ' ', 'T'))"
 
     def _compared(self, text: str, kind: Property | None) -> str:
-        """Return the expression by which values of a property are compared."""
+        """Return the expression by which values of a property are compared: a duration as seconds.
+
+        ``text``, ``kind``: as for :meth:`_ordered`.
+        """
         ordered = self._ordered(text, kind)
         if kind is None or kind.type != "duration":
             return ordered

@@ -50,9 +50,10 @@ def statement_of(plan: Plan, store: SparqlStore) -> str:
 def run_on_endpoint(
     plan: Plan, store: SparqlStore, index: SchemaIndex, limits: QueryLimits, until: float
 ) -> QueryResult:
-    """Run ``plan`` on an endpoint and return its result, with the SPARQL that was sent.
+    """Run ``plan`` on an endpoint and return its result, with the SPARQL if one statement gave it.
 
-    Raises PlanError, TimeLimitError, GraphError.
+    ``until``: the time, as of ``time.monotonic``, at which it is given up. Raises PlanError,
+    TimeLimitError, GraphError.
     """
     check(plan, index)
     found = _execution(plan, store, index, limits, until)
@@ -76,7 +77,10 @@ def foresee(
 
 
 def _every(plan: Plan, store: SparqlStore, index: SchemaIndex, limits: QueryLimits) -> Sparql:
-    """Return the SPARQL of a plan without a limit, unordered, for at most one row too many."""
+    """Return the SPARQL of a plan without a limit, unordered.
+
+    It gives at most one row beyond ``limits``.
+    """
     limit = limits.rows + plan.skip + 1
     return sparql_of(plan, index, store.record, store.called, limit=limit, bare=True, whole=True)
 
@@ -89,7 +93,10 @@ def _columns(asked: Sparql) -> list[str]:
 def _execution(
     plan: Plan, store: SparqlStore, index: SchemaIndex, limits: QueryLimits, until: float
 ) -> Execution:
-    """Return the execution of a plan: as one statement if possible, otherwise from solutions."""
+    """Run a plan, as one statement if possible, otherwise from solutions; return the execution.
+
+    ``until``: as for :func:`run_on_endpoint`.
+    """
     try:
         return _SingleStatement(plan, store, index, limits, until)
     except NotOneStatementError:
@@ -215,7 +222,7 @@ class _SingleStatement(Execution):
     def _solve(self) -> None:
         """Fetch the rows and decode their cells.
 
-        NotOneStatementError if rows coincide when decoded.
+        Raises NotOneStatementError if rows are equal once decoded.
         """
         plan = self.plan
         self.by: tuple[Item, ...] = plan.group if self.grouped else plan.give
@@ -272,7 +279,7 @@ class _SingleStatement(Execution):
 
     @staticmethod
     def _equal(asked: Sparql, rows: list[dict[str, Any]], place: int) -> bool:
-        """Return whether the last row ties with the row at ``place``."""
+        """Return whether the last of ``rows`` ties with the one at ``place``, by the sort keys."""
         ends = rows[place], rows[-1]
         return all(ends[0].get(name[1:]) == ends[1].get(name[1:]) for name in asked.sorts)
 
@@ -319,9 +326,9 @@ class _SingleStatement(Execution):
 
     @cached_property
     def _behind(self) -> _Solved:
-        """The solutions behind all shown rows, by another query.
+        """The solutions behind all shown rows, from another query.
 
-        GraphError if they give other rows.
+        Raises GraphError if that gives other rows.
         """
         only: dict[int, list[str]] = {}
         for column, item in enumerate(self.by):
@@ -366,7 +373,7 @@ def _cell(text: str, type_: str) -> Value:
 
 
 def _is_endless(cell: object) -> bool:
-    """Return whether a cell is an infinite number, the endpoint's mark for no value."""
+    """Return whether a cell is an infinite number, which marks a missing sort key."""
     return isinstance(cell, float) and math.isinf(cell)
 
 

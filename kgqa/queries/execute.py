@@ -183,9 +183,9 @@ class Execution:
         self._solve()
 
     def start(self) -> IntArray | None:
-        """Run the plan that this one continues.
+        """Run the plan that this one continues, and return its nodes' keys.
 
-        Return its nodes' keys, None if it continues none.
+        None if it continues none.
         """
         first = self.plan.first
         if first is None:
@@ -460,7 +460,7 @@ class Execution:
         )
 
     def _fact_text(self, item: HopRef, place: int) -> str:
-        """Return a fact as text: head, relation, tail."""
+        """Return the fact number ``place`` of a hop as text: head, relation, tail."""
         facts = self.solver.facts[item.hop]
         ends = [int(facts.head[place]), int(facts.tail[place])]
         names = self._described(set(ends))

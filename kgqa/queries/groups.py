@@ -63,7 +63,7 @@ def required(plan: Plan) -> set[NodeRef | HopRef] | None:
             part[root(hop.source)] = root(hop.target)
 
     def part_of_hop(number: int) -> tuple[str, int]:
-        """Return the connected part that a hop belongs to, itself if it joins two grouped nodes."""
+        """Return the connected part of hop ``number``, itself if it joins two grouped nodes."""
         hop = plan.hops[number]
         for end in (hop.source, hop.target):
             if end not in groups:

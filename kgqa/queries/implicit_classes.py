@@ -400,9 +400,9 @@ class _Slot:
 
 
 def _classes(slots: Sequence[_Slot], count: int) -> IntArray:
-    """Cluster entities by their slots; return each one's class number, -1 without relations.
+    """Cluster ``count`` entities by their slots; return each one's class number, ``[count]``.
 
-    Shape ``[count]``.
+    -1 for an entity that is in no slot.
     """
     class_of = np.full(count, -1, dtype=np.int64)
     if not slots:
@@ -525,7 +525,7 @@ def _read(texts: dict[int, str]) -> tuple[ValueType, dict[int, Value]] | None:
 
 
 def _iso(first: float, last: float) -> str:
-    """Return two ordinal days as one ISO day, month or year that spans both."""
+    """Return two ordinal days as one ISO day, month or year that contains both."""
     start, end = date.fromordinal(int(first)), date.fromordinal(int(last))
     text = start.isoformat()
     return text if start == end else text[:7] if start.month == end.month else text[:4]

@@ -347,7 +347,7 @@ class Solver:
     def _compare(
         self, solutions: Solutions, where: list[Comparison]
     ) -> tuple[Solutions, list[Comparison]]:
-        """Filter solutions by the conditions whose operands are bound; return the others, too."""
+        """Filter solutions by conditions with bound operands; also return the other conditions."""
         later = []
         for comparison in where:
             if solutions.binds(owners(comparison)):

@@ -171,7 +171,7 @@ class PlanLanguage:
     def _begin(self, state: PlanState, text: str, stage: int, open_: str) -> Iterator[Option]:
         """Yield the option of a comparison's beginning ``text``.
 
-        Nothing if no literal completes it. ``open_``: the kind of literal that must follow.
+        Nothing if no literal can complete it. ``open_``: the kind of literal that must.
         """
         option = self._option(state, text, stage, open_)
         if any(True for _ in self._literals(option[1])):

@@ -126,8 +126,8 @@ class Comparison:
 class Hop:
     """A relation from one node of the plan to another.
 
-    ``inverse``: the facts lead from ``target`` to ``source``. ``repeated``: one or more steps of
-    the relation. ``either``: facts in either direction, for a symmetric relation.
+    ``inverse``: the facts lead from ``target`` to ``source``. ``repeated``: a chain of one or more
+    facts of the relation. ``either``: facts in either direction, for a symmetric relation.
     """
 
     source: int
@@ -327,9 +327,9 @@ def refs_of(item: object) -> list[NodeRef | HopRef]:
 
 
 def chains_of(hops: tuple[Hop, ...]) -> tuple[tuple[Hop, ...], ...]:
-    """Return the hops as chains.
+    """Return the hops as chains, in order.
 
-    One that does not start where the last ended starts a new chain.
+    A hop that does not start where the one before it ends starts a new chain.
     """
     chains: list[list[Hop]] = []
     for hop in hops:

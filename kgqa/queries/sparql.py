@@ -242,7 +242,10 @@ class _Query:
     # -- the pattern -------------------------------------------------------------------------
 
     def pattern(self, part: Sequence[NodeRef | HopRef]) -> _Block:
-        """Return the pattern of nodes and hops, with all comparisons that concern them."""
+        """Return the pattern of the nodes and hops in ``part``, with all comparisons on them alone.
+
+        Also the parts of ``without`` that start in it.
+        """
         plan = self.plan
         block = _Block()
         nodes = [ref.node for ref in part if isinstance(ref, NodeRef)]
@@ -317,13 +320,16 @@ class _Query:
     def _among(self, name: str, ids: Sequence[str]) -> str:
         """Return the clause that restricts a variable to ids.
 
-        For no ids one that is always false.
+        Without ids, a clause that is always false.
         """
         terms = " ".join(map(self.writer.term, ids))
         return f"VALUES {name} {{ {terms} }}" if ids else "FILTER(false)"
 
     def _called(self, one: Comparison) -> list[str]:
-        """Return the ids of the entities that a comparison names. Raises NotOneStatementError."""
+        """Return the ids of the entities that a comparison names.
+
+        Raises NotOneStatementError for a name without letters and digits.
+        """
         texts = [str(value) for value in one.right]  # type: ignore[union-attr]
         if not all(any(map(str.isalnum, text)) for text in texts):
             raise NotOneStatementError  # such names are in no index
@@ -342,7 +348,7 @@ class _Query:
     def facts(self, number: int) -> tuple[str, str]:
         """Return the variables of head and tail of a hop's facts.
 
-        NotOneStatementError if ``either``.
+        Raises NotOneStatementError if the hop is ``either``.
         """
         hop = self.plan.all_hops[number]
         if hop.either:
@@ -365,7 +371,7 @@ class _Query:
                 block.lines.append(f"FILTER({self.nodes[one]} != {self.nodes[other]})")
 
     def _leave_out(self, block: _Block, number: int) -> None:
-        """Write the FILTER NOT EXISTS of a part of ``without``."""
+        """Write the FILTER NOT EXISTS of part ``number`` of ``without`` into ``block``."""
         part = self.plan.without[number]
         inner = _Block(block)
         hops = self.plan.hops_without(number)
@@ -481,7 +487,7 @@ class _Query:
     def compare(self, block: _Block, one: Comparison) -> None:
         """Write the filter of a comparison.
 
-        Solutions without a value are dropped, unless it allows it.
+        Solutions without a value are dropped, unless its operator accepts a missing one.
         """
         if isinstance(one.left, NodeRef):
             name = self.nodes[one.left.node]
@@ -520,7 +526,10 @@ class _Query:
         block.lines.append(f"FILTER(!({test}))" if one.negated else f"FILTER({test})")
 
     def _compare_members(self, block: _Block, one: Comparison) -> None:
-        """Write the filter of a comparison with a list: some member, or none, satisfies it."""
+        """Write the filter of a comparison with a list: some member, or none, satisfies it.
+
+        Raises NotOneStatementError for an operator that accepts a missing value.
+        """
         ref = one.left
         if one.operator.startswith(OPEN):
             raise NotOneStatementError
@@ -542,7 +551,10 @@ class _Query:
         block.lines.append(f"FILTER {'NOT ' * one.negated}EXISTS {{ {triple} FILTER({test}) }}")
 
     def _test(self, block: _Block, text: str, one: Comparison, kind: Property | None) -> str:
-        """Return a comparison of the expression ``text`` without its negation."""
+        """Return a comparison of the expression ``text`` without its negation.
+
+        ``one``: the comparison; ``kind``: the property of its left side, None for a number.
+        """
         operator, type_ = one.affirmed, kind.type if kind else "text"
         if not isinstance(one.right, tuple):
             if isinstance(one.right, Aggregate):
@@ -564,7 +576,7 @@ class _Query:
     def _average(self, block: _Block, one: Aggregate) -> str:
         """Return the variable of the average of a property over a whole class.
 
-        Writes a subselection.
+        Writes the subselection that computes it.
         """
         of = one.of
         assert isinstance(of, PropertyRef)
@@ -973,7 +985,10 @@ def _is_there(text: str) -> str:
 
 
 def _part(text: str, part: str, cast: str) -> str:
-    """Return the expression for a date's part or a text's length; ``cast``: to an integer."""
+    """Return the expression for a date's part or a text's length; ``text`` itself for "".
+
+    ``cast``: to an integer.
+    """
     if not part:
         return text
     if part == "size":

@@ -155,7 +155,10 @@ class _Parser:
             first = plan
 
     def _clauses(self, first: Plan | None) -> Plan:
-        """Parse the clauses after a pattern; return the plan of pattern and clauses."""
+        """Parse the clauses after a pattern; return the plan of pattern and clauses.
+
+        ``first``: the plan before `then`, None if there is none.
+        """
         hops = tuple(self._hops)
         where: list[Comparison] = []
         without: list[Without] = []
@@ -205,7 +208,8 @@ class _Parser:
     def _chain(self, *, first: bool = False, start: str | None = None) -> int:
         """Parse a chain of hops, add its nodes and hops, and return its start node.
 
-        ``first``: the pattern's first chain; ``start``: the class before `then`, None without.
+        ``first``: it is the pattern's first chain; ``start``: the class that the plan before `then`
+        gives, None if there is no such plan.
         """
         if first:
             name, number = self._class()
@@ -247,7 +251,7 @@ class _Parser:
         return len(self._nodes) - 1
 
     def _class(self) -> tuple[str, int | None]:
-        """Parse a class and the number after ``#``; "" for any class, None without a number."""
+        """Parse a class and the number after ``#``; "" for ``*``, any class; None for no number."""
         token = self._next()
         if token.text == ANY:
             return "", None
@@ -327,7 +331,7 @@ class _Parser:
         return Comparison(left, found, values)
 
     def _membership(self, left: NodeRef) -> Comparison:
-        """Parse "a Class" or "not a Class" after "is"."""
+        """Parse "a Class" or "no Class" after "is"; return the comparison with ``left``."""
         said = self._next()
         if said.text.casefold() not in ("a", "no"):
             self._fail("expected `a` or `no` after `is`", said)

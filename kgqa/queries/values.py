@@ -131,8 +131,8 @@ def satisfies(
 ) -> bool:
     """Return whether the values of a property (a list's members) satisfy ``comparison``.
 
-    ``right``: the values compared with; any one that fits suffices. No value satisfies only
-    "missing" and operators that allow it. ``type_``: of the property.
+    ``right``: the values compared with; one that fits suffices. Without a value only "missing" and
+    "missing or …" hold. ``type_``: of the property.
     """
     if comparison.affirmed == "missing":
         return bool(values) == comparison.negated
@@ -149,9 +149,9 @@ def satisfies(
 
 
 def _in_interval(value: str, sign: str, literal: str) -> bool:
-    """Return whether a date or time ``sign`` the interval of ``literal``.
+    """Return whether ``value`` compares with the interval of ``literal`` as ``sign`` says.
 
-    False if either is none.
+    False if either is not a date or time.
     """
     when, span = moment(value, on_clock=not has_zone(literal)), interval(literal)
     if when is None or span is None:
@@ -204,7 +204,11 @@ def order_key(value: Value, type_: str = "") -> tuple[int, Any] | None:
 
 
 def calculated(kind: str, values: list[Value], type_: str = "") -> Value | None:
-    """Compute an aggregate of values of a type; None for the average or extreme of no values."""
+    """Compute an aggregate of values of a type; None for the average or extreme of no values.
+
+    ``kind``: "count", "sum", "average", "least" or "most"; ``type_``: the values'. Values that are
+    not numbers do not add to a sum or average.
+    """
     if kind == "count":
         return len(set(map(sort_key, values)))
     if kind in ("least", "most"):
@@ -242,7 +246,7 @@ def _numbers(values: Sequence[Value]) -> list[int | float]:
 
 
 def part_of(value: Value, part: str) -> int | None:
-    """Return the year, quarter, month or day of a date, None if it lacks that part.
+    """Return the ``part`` "year", "quarter", "month" or "day" of a date, None if it lacks that.
 
     >>> part_of("1997-05-17T10:00", "quarter"), part_of("1997", "month")
     (2, None)
