@@ -174,7 +174,7 @@ class Method(ABC, Generic[OptionsT]):
         def noted() -> Iterator[LinkedQuestion | KgqaError]:
             """Yield the questions, errors included.
 
-            Remember each by number, and report the search.
+            Questions are remembered by number; that their search begins is reported.
             """
             for number, one in enumerate(questions):
                 if not isinstance(one, KgqaError):

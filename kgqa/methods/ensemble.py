@@ -165,7 +165,10 @@ class Ensemble(Method[EnsembleOptions]):
     def _some(
         self, store: GraphStore, taken: Sequence[tuple[int, LinkedQuestion | KgqaError]]
     ) -> Found:
-        """Answer a batch of questions: ask member after member until a question is decided."""
+        """Answer a batch of numbered questions: ask member after member until each is decided.
+
+        Yields number and findings, or the error, as soon as a question is decided.
+        """
         open_: dict[int, LinkedQuestion] = {}
         for number, question in taken:
             if isinstance(question, KgqaError):
@@ -473,11 +476,11 @@ class Auto(Ensemble):
         class_: str | None = None,
         least: float = SURE_PLAN,
     ) -> Findings | None:
-        """Return the findings of a plan as confident as ``least``, unless a path shows it better.
+        """Return the findings of a plan of at least the confidence ``least``.
 
-        Else None. ``planned``: returns the findings of the best plan; ``class_``: None unless the
-        plan's answers are of this class. Only for a graph with few classes: elsewhere a missing
-        path means that there is no answer.
+        None if there is none, or a path shows the answer better. ``planned``: returns the findings
+        of the best plan; ``class_``: the plan must give nodes of this class. Only for a graph with
+        few classes: elsewhere a missing path means that there is no answer.
         """
         if isinstance(question, KgqaError) or question.choices:
             return None
@@ -615,7 +618,7 @@ class Auto(Ensemble):
     ) -> Findings | KgqaError | None:
         """Return a plan's findings, or its error, if the question is about the whole graph.
 
-        Else None. ``planned``: returns the findings of the best plan for it.
+        Otherwise None. ``planned``: returns the findings of the best plan for it.
         """
         if isinstance(question, LinkedQuestion) and question.is_yes_no:
             return self._compared(store, question)
@@ -922,7 +925,8 @@ def _counts_kind(result: QueryResult, question: LinkedQuestion) -> bool:
 def _counts_for(found: Findings, question: LinkedQuestion, rows: str) -> bool:
     """Return whether a plan counts the requested class with a condition on every topic entity.
 
-    ``rows``: the class of a lone table's rows, whose name the question need not have.
+    ``found``: the plan's findings; ``rows``: the class of a lone table's rows, whose name the
+    question need not have.
     """
     topics = {topic.id for topic in question.topics}
     ids = _counted(found.result, len(topics) + 1) if found.result else set()

@@ -185,8 +185,8 @@ class Gcr(KgLlmMethod[GcrOptions]):
     ) -> Found:
         """Decode questions and yield their findings or errors.
 
-        Damaged shards are retried without index. ``said``: what to note with the answer to a
-        question, by its number.
+        Questions whose shard is damaged are decoded again without the index. ``said``: what to note
+        with the answer to a question, by its number.
         """
         taken: list[_Decoding] = []
         failed: list[tuple[int, KgqaError]] = []
@@ -425,7 +425,10 @@ def search_of(options: GcrOptions, k: int | None = None) -> SearchStrategy[Any]:
 
 
 def _strategy(name: str, own: Any = None) -> SearchStrategy[Any]:
-    """Return the search strategy with this name and options."""
+    """Return the search strategy with this name.
+
+    ``own``: its options, None for the default ones.
+    """
     strategy: SearchStrategy[Any] = SEARCHES.entry(name).load()(own or SEARCHES.options(name, {}))
     return strategy
 

@@ -433,7 +433,10 @@ class Query(Method[QueryOptions]):
 
     @staticmethod
     def _guesses(bare: str, plan: Plan, literals: Stated, parts: SchemaParts) -> bool:
-        """Return whether a plan searches for a quoted text in a property that is not mentioned."""
+        """Return whether a plan searches for a quoted text in a property that is not mentioned.
+
+        ``bare``: the question without stored values.
+        """
         mentions = Mentions(
             blanked(bare, ((literal.start, literal.end) for literal in literals.literals))
         )
@@ -551,9 +554,10 @@ class Query(Method[QueryOptions]):
         return not unexplained(noun.split()[-1], [*_names(best.plan), *best.nouns, *called])
 
     def findings_of(self, read: Read) -> Findings:
-        """Return the findings of the best plan, without answers if its confidence is too low.
+        """Return the findings of the best plan that was run.
 
-        Notes say why; the rows are then in ``others``.
+        Without answers, but with a note, if it does not fit the question or its confidence is too
+        low; in the latter case its rows are ``others``.
         """
         timings = Timings(decode=read.seconds[0], ground=read.seconds[1])
         cost: dict[str, Any] = {
@@ -1020,7 +1024,7 @@ def counted_words(result: QueryResult) -> str:
 
 
 def _answer(row: tuple[Cell, ...], result: QueryResult) -> RankedAnswer:
-    """Return the first cell of a row as an answer."""
+    """Return the first cell of a row as an answer; one that is not an entity as text."""
     first = row[0]
     if isinstance(first, Node):
         return RankedAnswer(first.id, first.name, 1.0, grounded=True)
@@ -1071,7 +1075,7 @@ def _joins(plan: Plan) -> bool:
 
 
 def _names(plan: Plan) -> list[str]:
-    """Return the names and values that a plan's text contains, and words for its false flags."""
+    """Return the names and values in a plan's text, and the opposites of its flags."""
     lasting = any(
         isinstance(value, str) and length(value) is not None
         for one in plan.where

@@ -408,9 +408,9 @@ class Rank(Method[RankOptions]):
     ) -> Weighed:
         """Return the scores of a topic's relation paths, also for a question in two parts.
 
-        1. Score the first step from the topic entity. If the topic lacks it, there is no answer.
-        2. Score the whole question on relation paths that begin with the best first step.
-        3. If that step itself scores best, test whether its tails have the second step.
+        1. Score the first part on relations of the topic entity. If none fits, there is no answer.
+        2. Score the whole question on relation paths that begin with the best of these relations.
+        3. If that relation alone scores best, test whether its tails have the second part.
         """
         things = [words.hop(step[-1]) for step in paths.steps if not words.is_value(step[-1])]
         asked = which_of_them(asked, things)

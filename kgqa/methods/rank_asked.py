@@ -89,9 +89,9 @@ _ANY = stems_of(" ".join(english_words("anything")))
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """A question in two steps: ``first`` about the topic entity, ``rest`` about its answer.
+    """A question in two parts: ``first`` about the topic entity, ``rest`` about its answer.
 
-    ``noun``: the relation of the first step's answer to the topic entity. Both questions have ``x``
+    ``noun``: the relation of the first part's answer to the topic entity. Both questions have ``x``
     for the entity that they are about.
     """
 
@@ -103,7 +103,7 @@ class Steps:
 def two_steps(asked: str) -> Steps | None:
     """Split a question, with ``x`` for its topic entity, into two; None if it is a single one.
 
-    "The director of x" is asked for first, then the rest of its answer.
+    First "who is the director of x?", then the rest, with ``x`` for that director.
 
     >>> two_steps("Where was the director of x born?").rest
     'Where was x born?'
@@ -252,7 +252,7 @@ def _content(text: str) -> frozenset[str]:
 def turned(asked: str, words: RankWords, every: Sequence[Sequence[Hop]]) -> list[bool]:
     """Return for each relation path whether it runs against the requested direction.
 
-    Where the wording does not decide, only those that ``every`` has in both directions.
+    Where the wording does not decide, only those do that ``every`` has in both directions.
     """
     single = {steps[0] for steps in every if len(steps) == 1}
     return [
@@ -265,8 +265,8 @@ def turned(asked: str, words: RankWords, every: Sequence[Sequence[Hop]]) -> list
 def is_turned(asked: str, words: RankWords, steps: Sequence[Hop]) -> bool:
     """Return whether a relation path runs against the direction that the question asks for.
 
-    Where the wording does not decide, a word order may, for a relation that entities have in both
-    directions; otherwise False.
+    Where the wording does not decide, :func:`kgqa.planning.question_words.turn` does, but only for
+    a relation that entities have in both directions.
     """
     said = said_turned(asked, words, steps)
     if said is not None or len(steps) != 1 or not words.schema.both_ways(steps[0]):
@@ -290,9 +290,9 @@ def said_turned(asked: str, words: RankWords, steps: Sequence[Hop]) -> bool | No
 def surely_turned(asked: str, words: RankWords, steps: Sequence[Hop]) -> bool:
     """Return whether a relation runs against the requested direction beyond doubt.
 
-    A plural is spelt like a verb ("hosts"), so that the author of a graph may have meant either.
-    The wording decides only if entities have the relation in both directions, or it is surely a
-    verb.
+    ``steps``: the relation path, of one hop. A plural is spelt like a verb ("hosts"), so that the
+    author of a graph may have meant either. The wording decides only if entities have the relation
+    in both directions, or it is surely a verb.
     """
     if not said_turned(asked, words, steps):
         return False
@@ -301,9 +301,10 @@ def surely_turned(asked: str, words: RankWords, steps: Sequence[Hop]) -> bool:
 
 
 def says_another(asked: str, words: RankWords, steps: Sequence[Hop]) -> bool:
-    """Return whether a question mentions another relation of the graph, and none of this path.
+    """Return whether a question uses another relation of the graph, and none of this path.
 
-    "Who leases x?" is not answered by who owns it, if the graph has leases.
+    ``steps``: the relation path. "Who leases x?" is not answered by who owns it, if the graph has
+    leases.
     """
     own = {words.phrases[step // 2] for hop in steps for step in hop if step >= 0}
     every = {*words.phrases} - own
@@ -330,7 +331,7 @@ def _other_kin(asked: str, words: RankWords, every: Sequence[Sequence[Hop]]) -> 
 
 
 def _kin(text: str) -> set[tuple[str, str]]:
-    """Return the kinship words of a text as (gender, beginning of the word); empty without any."""
+    """Return the kinship words of a text as (gender, beginning of the word)."""
     words = ("father" if word == "dad" else word for word in normalise(text).split())
     return {(GENDERS[word], word[:2]) for word in words if word in GENDERS}
 
@@ -452,7 +453,10 @@ def _last_stems(relations: tuple[str, ...]) -> list[frozenset[str]]:
 
 
 def _fits(store: GraphStore, kind: frozenset[str], keys: IntArray) -> list[bool]:
-    """Return which entities are of a type: by their name, class, or a relation to them."""
+    """Return which entities are of a type: by their name, class, or a relation to them.
+
+    ``kind``: stems of words for the type.
+    """
     foresee(store, keys, "in")
     names = store.entities(keys).names
     fits = [bool(kind & stems_of(normalise(name or ""))) for name in names]

@@ -112,7 +112,7 @@ class RankWords:
         return f'"{both[0]}" holds both ways: facts of either direction count.' if both else ""
 
     def path(self, steps: Sequence[Hop]) -> str:
-        """Return a relation path in words, with examples of its tails."""
+        """Return a relation path in words, with examples of its tails; remembered."""
         key = tuple(steps)
         if (text := self._texts.get(key)) is None:
             if len(self._texts) >= _MOST_TEXTS:
@@ -162,7 +162,8 @@ class RankWords:
     ) -> Sequence[int]:
         """Return the indices of the relation paths ``every``, the nearest to the question first.
 
-        Each is compared by the sum of its hops' vectors.
+        ``asked``: the question with ``x`` for its topic. Each path is compared by the sum of its
+        hops' vectors.
         """
         single = list(dict.fromkeys(hop for one in every for hop in one))
         place = {hop: row for row, hop in enumerate(single)}
@@ -207,7 +208,8 @@ class Weighed:
 
     ``probability`` of each; ``absent``: the probability that the graph has no answer, relative to
     the most probable path; ``missing``: what the topic lacks, "does not have …", if known.
-    ``likeliest``: the most probable paths; ``lacking``: the missing step of two, if known.
+    ``likeliest``: the most probable paths; ``lacking``: which part of a question in two parts is
+    missing, if known.
     """
 
     probability: NDArray[np.float64]

@@ -73,9 +73,7 @@ def model_and_adapter(
     adapter: str | None = None,
     preset: str | None = None,
 ) -> tuple[str | None, str | None]:
-    """Return the names of the model and the adapter for a KG.
-
-    None is the offline model, or adapter.
+    """Return the names of the model and the adapter for a KG; None names the offline one.
 
     Without a named adapter it is the KG's own, or a bundled one trained on such a KG. Raises
     GraphError.

@@ -63,9 +63,10 @@ def kind_findings(
 
 
 def _by_types(store: GraphStore, question: str, topics: Sequence[TopicEntity]) -> Findings | None:
-    """Return the answer from an entity's own types, such as labels and tables; None without one.
+    """Return the answer from an entity's own types, such as labels and tables.
 
-    "No" if the asked type is another one.
+    None if it has none or too many, or the question asks otherwise. A note, without an answer, if
+    it is of another type than the question asks.
     """
     words, left = _asked(question, topics)
     whether = bool(left)

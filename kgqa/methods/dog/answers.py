@@ -103,7 +103,10 @@ def answer_end(text: str, names: Collection[str] = ()) -> int | None:
 
 
 def _line_end(text: str, names: Collection[str]) -> int | None:
-    """Return the end of the answer line that ``text`` begins with, None if it may continue."""
+    """Return the end of the answer line that ``text`` begins with, None if it may continue.
+
+    ``names``: casefolded names, in which a full stop does not end it.
+    """
     line, feed, _ = text.partition("\n")
     stars = [star.end() for star in STAR.finditer(line)]
     for stop in _STOP.finditer(line):

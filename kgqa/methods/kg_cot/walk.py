@@ -55,7 +55,7 @@ class Walked(NamedTuple):
     """The entities that a batch of questions leads to.
 
     ``question``, ``node``, ``kind`` and ``scores`` belong to pairs of a question and an entity, in
-    that order; the scores, in 0..1, are summed over steps, weighted by ``beta`` (tensors in
+    that order; the scores, in 0..1, are summed over hops, weighted by ``beta`` (tensors in
     training).
     """
 
@@ -77,8 +77,10 @@ def walk_rows(
 ) -> Walked:
     """Walk from ``topics`` ``[rows]``, each for the ``question`` of its row.
 
-    ``reading``: the reasoner's encoding of the questions. ``tables`` returns step vectors for at
-    least the relations ``[n, 2]``. ``math``: the arithmetic, numpy or torch. Raises GraphError.
+    ``reading``: the reasoner's encoding of the questions. ``tables`` returns vectors of at least
+    the steps in ``[n, 2]`` (2 * relation, + 1 reversed; -1: none). ``floor``: pairs and edges with
+    at most this score are not followed. ``math``: the arithmetic, numpy or torch. Raises
+    GraphError.
     """
     rows, none = len(topics), np.empty(0, np.int64)
     hidden = reading.hidden[question]
