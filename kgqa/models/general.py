@@ -129,7 +129,7 @@ class CallCache:
         return int(self._run("SELECT count(*) FROM calls", ())[0])
 
     def _run(self, query: str, values: tuple[str | int, ...]) -> Any:
-        """Run one SQL statement and return its first row, None without any."""
+        """Run one SQL statement and return its first row, None if it has none."""
         with self._lock:
             try:
                 return self._file.execute(query, values).fetchone()

@@ -42,7 +42,7 @@ _EPSILON = np.float32(1e-5)  # of a layer norm, as torch has it
 
 
 class EncodedQuestions(NamedTuple):
-    """The reasoner's encoding of questions: step vectors ``hidden`` and hop weights ``beta``.
+    """The reasoner's encoding of questions: ``hidden``, a vector for each hop, and hop weights.
 
     ``hidden`` ``[rows, hops, hidden]``; ``beta`` ``[rows, hops]`` sums to 1 over hops; ``log_beta``
     is its logarithm. Arrays of numpy, or tensors in training.
@@ -82,8 +82,9 @@ class WalkMath(Protocol):
     ) -> Any:
         """Return the score, in 0..1, of each relation for each row, ``[rows, relations]``.
 
-        ``hidden`` ``[rows, hidden]`` is of one step of the walk; ``first`` and ``second`` are
-        steps, ``[relations]``, ``second`` -1 if a relation is one edge.
+        ``hidden`` ``[rows, hidden]`` is of one hop of the walk; ``first`` and ``second``
+        ``[relations]`` are steps (2 * relation, + 1 reversed), ``second`` -1 if a relation is one
+        edge.
         """
 
     def masked(self, values: Any, keep: BoolArray) -> Any:
@@ -95,8 +96,8 @@ class WalkMath(Protocol):
         """Return the scores of entities after one hop, ``[size]``, none over 1.
 
         ``before`` are the scores of (row, entity) pairs; edge i goes from pair ``source[i]`` to
-        pair ``target[i]`` of the ``size`` pairs after the step, and ``passed[i]`` is its
-        relation's score.
+        pair ``target[i]`` of the ``size`` pairs after the hop, and ``passed[i]`` is its relation's
+        score.
         """
 
     def weighed(self, parts: Sequence[Any], weights: Any, target: IntArray, size: int) -> Any:

@@ -27,7 +27,7 @@ UNTRAINED = -100.0  # the logit of what was never trained, whatever its other ha
 
 
 class TrainableReasoner(nn.Module):
-    """A graph reasoner of ``hops`` steps; ``width`` of encoder vectors, ``hidden`` units."""
+    """A graph reasoner of ``hops`` hops; ``width`` of encoder vectors, ``hidden`` units."""
 
     def __init__(self, hops: int, width: int, hidden: int, dropout: float = 0.0) -> None:
         super().__init__()
@@ -116,7 +116,7 @@ def transition(before: Tensor, source: Tensor, passed: Tensor, target: Tensor, s
     """Return the scores of entities after one hop, ``[size]``, none over 1.
 
     ``before`` are the scores of (row, entity) pairs; edge i goes from pair ``source[i]`` to pair
-    ``target[i]`` of the ``size`` pairs after the step, and ``passed[i]`` is its relation's score.
+    ``target[i]`` of the ``size`` pairs after the hop, and ``passed[i]`` is its relation's score.
     """
     moved = before[source] * passed
     return clamped(torch.zeros(size, dtype=moved.dtype).index_add(0, target, moved))

@@ -201,6 +201,7 @@ def chosen(
 ) -> tuple[Path | None, AdapterCard, ModelFolder]:
     """Return the adapter folder, the card and the model folder that the arguments select.
 
+    The adapter folder is None without an adapter; a missing model is downloaded or converted.
     Errors of :func:`load_kg_llm` propagate, AdapterMismatchError only if ``fitting``.
     """
     folder = adapter_folder(model, adapter)

@@ -188,7 +188,7 @@ def _convert(file: Path, folder: Path) -> None:
 
 
 def _clean_up(parent: Path) -> None:
-    """Delete old leftovers of killed conversions; those of other users stay."""
+    """Delete old leftovers of killed conversions; recent ones and other users' stay."""
     for left in parent.glob(".converting-*"):
         with suppress(OSError):
             if time.time() - left.stat().st_mtime > _ABANDONED_S:
@@ -334,10 +334,10 @@ def locate_model(model: str | None, cache: Path, progress: Progress) -> ModelFol
 
 
 def same_base(trained_on: str, model: str) -> bool:
-    """Return whether an adapter trained on one model name fits another; always for "".
+    """Return whether an adapter trained on one model name fits another model name.
 
-    The last part of the names is compared without case: ``HuggingFaceTB/SmolLM2-135M-Instruct``
-    matches a local folder ``smollm2-135m-instruct``.
+    Always if ``trained_on`` is "". The last part of the names is compared without case:
+    ``HuggingFaceTB/SmolLM2-135M-Instruct`` matches a local folder ``smollm2-135m-instruct``.
     """
     last = [Path(name).name.casefold() for name in (trained_on, model)]
     return not trained_on or last[0] == last[1]

@@ -323,7 +323,10 @@ def relations_elsewhere(name: str) -> NDArray[np.float32] | None:
 
 
 def _read(name: str) -> tuple[Changes, NDArray[np.float32] | None]:
-    """Read a ranker's changes and relations of other KGs, with those of the ranker it extends."""
+    """Read a ranker's changes and relations of other KGs, with those of the ranker it extends.
+
+    The relations are unit vectors, None if it knows none.
+    """
     card, state, changes = RANKERS.read(RANKERS.folder(name))
     elsewhere = state.get(_ELSEWHERE)
     if elsewhere is not None:
