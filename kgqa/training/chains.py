@@ -49,7 +49,7 @@ _ANOTHER = "There is another one."
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A thought, and the stored triplet after it: names and relation as text."""
+    """A part of a chain: a thought, and the stored triplet after it, names and relation as text."""
 
     thought: str
     head: str
@@ -76,7 +76,7 @@ class ChainExample(TrainingExample):
 
     @property
     def hops(self) -> tuple[tuple[str, str, str], ...]:
-        """The triplets, one for each step."""
+        """The triplets of the chain, in order."""
         return tuple((step.head, step.relation, step.tail) for step in self.steps)
 
     @property

@@ -303,7 +303,10 @@ def _fit(
     settings: TrainingSettings,
     progress: Progress,
 ) -> tuple[Fit[Sequence[Sequence[Row]]], list[list[list[Row]]]]:
-    """Return the optimiser loop of a model, and the batches of each of its steps."""
+    """Return the optimiser loop of a model, and the batches of each of its training steps.
+
+    ``held_rows``: for the check of the loss, if there are any.
+    """
     batches: list[list[list[Row]]] = []
     lengths = [len(row["input_ids"]) for row in rows]
     for epoch in range(math.ceil(settings.epochs)):
@@ -345,7 +348,7 @@ class _Loss:
         self._short: bool | None = None
 
     def __call__(self, batches: Sequence[Sequence[Row]]) -> Iterator[Tensor]:
-        """Yield each batch's part of the mean loss of a step."""
+        """Yield each batch's part of the mean loss of one training step, per labelled token."""
         labels = (label for rows in batches for row in rows for label in row["labels"][1:])
         count = sum(label != IGNORED for label in labels)
         for rows in batches:

@@ -43,7 +43,10 @@ _HALVES = re.compile(r"\./|\.\.")
 
 @dataclass(frozen=True, slots=True)
 class GoldPath:
-    """The walks of one topic entity along a gold relation path, all with the same steps."""
+    """The walks of one topic entity along a gold relation path, all with the same ``steps``.
+
+    ``steps``: two of each hop (2 * relation, + 1 reversed), the second -1 without a mediator.
+    """
 
     topic: int
     steps: tuple[tuple[int, int], ...]  # (first, second or -1)
@@ -148,7 +151,7 @@ class _Reading:
     def walks(self, topics: IntArray, gold: tuple[str, ...]) -> PathTable:
         """Return all walks out of ``topics`` along the predicates ``gold``.
 
-        None if they are too many.
+        An empty table if they are too many.
         """
         hops = self._rules.hops
         level: dict[int, _Walks] = {0: (topics, np.full((len(topics), hops, 4), -1, np.int64))}

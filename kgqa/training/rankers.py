@@ -124,10 +124,7 @@ def fit_head(
     rank: int = 32,
     progress: Progress,
 ) -> Head:
-    """Fit a head of ``ranker`` to ``batch``.
-
-    Return it joined after the ranker's own head, if any.
-    """
+    """Fit a head of ``ranker`` to ``batch``, joined after a head that it has, and return it."""
     draw = torch.Generator().manual_seed(seed)
     questions, width = _Questions(ranker, batch), ranker.encoder.width
     down = torch.nn.Parameter(torch.randn(rank, width, generator=draw) / width**0.5)
@@ -221,7 +218,7 @@ def kg_question(
 def batch_of(questions: Sequence[KgQuestion]) -> RankingBatch:
     """Join questions to a batch.
 
-    Those about one topic have all its relation paths as candidates.
+    Questions about one topic share their relation paths as candidates.
     """
     place: dict[str, int] = {}
     hops: list[int] = []

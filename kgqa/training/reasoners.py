@@ -72,8 +72,9 @@ Steps: TypeAlias = "tuple[tuple[int, int], ...]"
 class WalkQuestion:
     """A question as keys: where walks start and should end.
 
-    ``hops``: the number of hops, 0 if unknown. ``paths``: its relation paths, as steps: gold ones
-    if the data set has them, else those whose tails fit the answers.
+    ``hops``: the number of hops, 0 if unknown. ``paths``: its relation paths, two steps a hop (2 *
+    relation, + 1 reversed): gold ones if the data set has them, else those whose tails fit the
+    answers.
     """
 
     id: str
@@ -101,9 +102,9 @@ def walk_questions(
 ) -> tuple[list[WalkQuestion], DataReport]:
     """Return the trainable questions with their hops (0: unknown), and a report.
 
-    Each of ``questions`` comes with its hops; those without a known answer or topic entity, or a
-    path between them, are left out. A question without answers has the tails of most of its gold
-    relation paths. Raises GraphError.
+    Each of ``questions`` comes with its hops; one whose topic entities or answers are not in the
+    KG, or are not connected, is left out. A known gold relation path counts as connection. A
+    question without answers has the tails of most of its gold relation paths. Raises GraphError.
     """
     store, rules = table.store, table.rules
     report = DataReport()
@@ -297,14 +298,17 @@ class ReasonerRun:
         self.table.number(beside["relations"].numpy())
 
     def _walk(self, rows: IntArray) -> tuple[Walked, EncodedQuestions]:
-        """Walk for a batch of questions; return where it leads, and the reasoner's encoding."""
+        """Walk for a batch of questions; return where it leads, and the reasoner's encoding.
+
+        ``rows``: numbers of the questions.
+        """
         reading = self.model.read(*map(torch.from_numpy, padded(self.states, rows)))
         tables = self.model.tables(self.words)
 
         def made(relations: IntArray) -> Tables:
-            """Return vectors of all steps.
+            """Return vectors of all steps (2 * relation, + 1 reversed).
 
-            In training, record the places and directions asked for.
+            In training, record which places and directions ``relations`` have.
             """
             if self.model.training:
                 for place in (0, 1):
