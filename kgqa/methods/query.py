@@ -741,8 +741,8 @@ def readings_of(
 def as_read(answer: Answer, number: int, run: Callable[[Plan], QueryResult]) -> Answer:
     """Return an answer according to its alternative reading ``number``, counted from 1.
 
-    ``run`` runs a plan; its rows replace answers and paths. Raises UsageError if there is no such
-    reading, PlanError.
+    ``run`` runs a plan; its rows replace answers and paths. Raises UsageError for an unknown
+    number, PlanError.
     """
     readings = answer.readings
     if not 0 < number <= len(readings):

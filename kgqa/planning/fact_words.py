@@ -202,7 +202,7 @@ class FactWords:
     def _hop_said(self, plan: Plan) -> int | None:
         """Return the number of the only hop, or of the only one whose relation is mentioned.
 
-        None if there is no such hop.
+        None if several hops remain.
         """
         if len(plan.hops) == 1:
             return 0

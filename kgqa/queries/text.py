@@ -209,7 +209,7 @@ class _Parser:
         """Parse a chain of hops, add its nodes and hops, and return its start node.
 
         ``first``: it is the pattern's first chain; ``start``: the class that the plan before `then`
-        gives, None if there is no such plan.
+        gives, None for the first plan.
         """
         if first:
             name, number = self._class()
