@@ -55,7 +55,10 @@ class ConstraintLogitsProcessor(LogitsProcessor):
         self.prefixes = [_Prefixes(each) for each in several]
 
     def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
-        """Return ``scores``, shape ``[rows, vocabulary]``, ``-inf`` at forbidden tokens."""
+        """Return ``scores``, shape ``[rows, vocabulary]``, with ``-inf`` at forbidden tokens.
+
+        Raises UsageError, ConstraintError.
+        """
         after = _after_prompt(input_ids.tolist(), self.columns)
         kept: torch.Tensor = torch.full_like(scores, -torch.inf)
         row = 0

@@ -139,7 +139,7 @@ class DiverseSearch(SearchStrategy[DiverseOptions]):
     Options = DiverseOptions
 
     def check(self, k: int, length_penalty: float = 0.0) -> None:
-        """Raise UsageError if there are more groups than paths."""
+        """Raise UsageError for more groups than paths, or less than one path."""
         super().check(k, length_penalty)
         groups = self.options.groups
         if groups is not None and groups > k:
@@ -312,7 +312,7 @@ class ExactSearch(SearchStrategy[ExactOptions]):
         self._width = width
 
     def check(self, k: int, length_penalty: float = 0.0) -> None:
-        """Raise UsageError if there is a length penalty."""
+        """Raise UsageError for a length penalty, or less than one path."""
         super().check(k, length_penalty)
         if length_penalty != 0.0:
             raise UsageError(
@@ -374,7 +374,7 @@ class SampleSearch(SearchStrategy[SampleSearchOptions]):
     Options = SampleSearchOptions
 
     def check(self, k: int, length_penalty: float = 0.0) -> None:
-        """Raise UsageError if there is a length penalty."""
+        """Raise UsageError for a length penalty, or less than one path."""
         super().check(k, length_penalty)
         if length_penalty != 0.0:
             raise UsageError(
