@@ -254,8 +254,9 @@ class _Coded:
 class Dictionary:
     """Decodes the keys of a shard: its relations, tails and hops by their code numbers.
 
-    ``first``, ``second``: the steps of a relation (the second -1 if it is one step); ``starts``
-    ``[relations + 1]``: where its hops begin; ``relation_text``, ``tail_text``: numbers of texts.
+    ``first``, ``second``: the steps (2 * relation, + 1 reversed) of a relation, the second -1
+    without a mediator; ``starts`` ``[relations + 1]``: where its hops begin; ``relation_text``,
+    ``tail_text``: numbers of texts.
     """
 
     def __init__(self, data: bytes, texts: int) -> None:
@@ -372,7 +373,7 @@ class Dictionary:
         return relation
 
     def steps(self, hops: IntArray) -> IntArray:
-        """Return hops as columns of a path table; -1 for no hop."""
+        """Return hops, by number, as columns of a path table; -1 for no hop."""
         relation = self.relation_of(hops)
         steps = np.empty((*hops.shape, 4), np.int64)
         steps[..., FIRST] = self.first[relation]

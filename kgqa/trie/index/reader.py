@@ -65,7 +65,10 @@ def open_index(tries: Path, key: IndexKey) -> TrieIndex:
 
 
 def _refuse_other_formats(tries: Path, key: IndexKey) -> None:
-    """Raise IndexStaleError if an index there was written in another format version."""
+    """Raise IndexStaleError if an index under ``tries`` was written in another format version.
+
+    Unreadable manifests are skipped.
+    """
     for path in sorted(tries.glob(f"*/{MANIFEST}")):
         try:
             schema = json.loads(path.read_text("utf-8"))["schema"]
