@@ -258,8 +258,6 @@ _HAS_MORE = re.compile(
 def as_choice(question: str) -> str:
     """Rewrite "Is A heavier than B?" as "Which is the heaviest, A or B?"; "" for other questions.
 
-    "" of another question.
-
     >>> as_choice("Is Mont Blanc higher than the Eiger?")
     'Which is the highest, Mont Blanc or the Eiger?'
     >>> as_choice("Does Bonn have more people than Ulm?"), as_choice("Is Bonn a city?")

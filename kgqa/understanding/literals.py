@@ -518,7 +518,7 @@ def _superlative(text: str, low: str, taken: list[tuple[int, int]]) -> ValueCond
 
 
 def _adjective(word: str) -> str:
-    """Return the base form of a comparative or superlative adjective.
+    """Return the base form of a comparative or superlative; an unknown word is unchanged.
 
     >>> [_adjective(one) for one in ("oldest", "largest", "heavier", "biggest", "dearer", "late")]
     ['old', 'large', 'heavy', 'big', 'dear', 'late']
