@@ -457,10 +457,10 @@ def _inside(hit: Hit, degree: int, spans: Iterable[_Span]) -> float:
 
 
 def _spelt(question: str, mention: Mention, name: str | None) -> float:
-    """Return how exactly the question spells ``name``: 1 if with its own punctuation.
+    """Return how exactly the question spells ``name``: 1 with its own punctuation, 0 if otherwise.
 
     "Moulin Rouge!" rather means the name with the mark than the one without, which gets a little
-    less.
+    less than 1.
     """
     if not name:
         return 0.0
@@ -478,7 +478,7 @@ def _order(candidate: Candidate) -> tuple[float, str, float, int, int]:
 
 
 def _nothing_found(store: GraphStore, question: QuestionWords) -> LinkingError:
-    """Return the LinkingError with the unknown names and the nearest ones."""
+    """Return the LinkingError that lists the unknown names and the nearest names of the KG."""
     runs = question.names() or [(run.start, run.end) for run in question.content_runs()]
     looked = [question.text[start:end] for start, end in runs] or [question.text.strip()]
     shown = " or ".join(map(said_name, dict.fromkeys(looked[:_MAX_LISTED_NAMES])))
