@@ -94,9 +94,10 @@ def narrow(
     """Filter the ``scores`` (above 0) of entities by the conditions of a question.
 
     ``tables``: the paths out of each topic entity, with their ``probabilities``. ``named``: other
-    entities that the question may name, the likeliest first. ``until``: relations (as steps) to a
-    fact's end date, if only facts that hold ``today`` count. ``denied``: the words of each
-    negation, with the entity that they name, else the words again. Raises GraphError.
+    entities that the question may name, the likeliest first. ``until``: steps (2 * relation, + 1
+    reversed) to a fact's end date, if only facts that hold ``today`` count. ``denied``: the words
+    of each negation, with the entity that they name, else the words again. With very many paths, or
+    no condition met, the scores are unchanged. Raises GraphError.
     """
     narrowed = Narrowed(scores)
     if not (named or values or until or denied):

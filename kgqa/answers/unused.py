@@ -143,7 +143,7 @@ def unknown_subject(question: str, named: str) -> str:
 
 
 def unused_kin(question: str, shown: str) -> list[str]:
-    """Return the gendered kinship words of ``question`` that nothing in ``shown`` matches.
+    """Return the gendered kinship words of ``question`` with no equivalent in ``shown``.
 
     >>> unused_kin("Who is his sister?", "x -> sibling -> Ann"), unused_kin("his mum?", "x")
     (['sister'], [])
