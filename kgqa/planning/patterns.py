@@ -41,7 +41,7 @@ class PatternSearch:
         self._ways: dict[str, dict[str, list[tuple[str, bool, str]]]] = {}
 
     def patterns(self) -> list[Pattern]:
-        """Return the best patterns by score."""
+        """Return up to ``PATTERNS`` patterns with the best scores, best first."""
         whole = self._read.whole["hops"]
 
         def worth(pattern: Pattern) -> float:

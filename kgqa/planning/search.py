@@ -156,7 +156,7 @@ class PlanSearch:
         """Return the plan with hops that end in any class, unless the question names the class.
 
         Moderators are users and streams: a relation leads to several classes, and the question
-        names none of them.
+        names none of them. Otherwise the plan is unchanged.
         """
         if plan.first is not None or plan.without or not plan.hops:
             return plan

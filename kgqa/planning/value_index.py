@@ -336,7 +336,10 @@ class ValueIndex:
         return held
 
     def _with_steps(self, found: Sequence[FoundValue]) -> list[FoundValue]:
-        """Return values with the relations of the entities that they name."""
+        """Return values with the relations of the entities that they name.
+
+        Those of entities with very many edges are missing.
+        """
         steps = self._steps([id_ for one in found for id_ in _ids(one)])
         return [
             replace(one, steps={id_: steps[id_] for id_ in _ids(one) if id_ in steps})
