@@ -320,7 +320,7 @@ class _Statement:
         return text
 
     def _step(self, name: str, hop: Hop) -> str:
-        """Return the relationship pattern of a hop, without arrows."""
+        """Return the relationship pattern of a hop, without arrows; ``name``: its variable."""
         pattern = self.index.relations[hop.relation][0]
         type_ = quoted(pattern.relationship_type)
         kind = quoted(pattern.kind) if pattern.kind else ""
@@ -647,7 +647,7 @@ class _Statement:
         raise TypeError(item)
 
     def comparison(self, comparison: Comparison) -> str:
-        """Return a comparison as a Cypher condition."""
+        """Return a comparison, with its negation, as a Cypher condition."""
         if isinstance(comparison.left, NodeRef) and comparison.affirmed == "is a":
             (class_,) = comparison.right  # type: ignore[misc]
             return (

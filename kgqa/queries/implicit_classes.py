@@ -72,7 +72,11 @@ _NUMBER = re.compile(r"\d[\d.,\s]*\d|\d")
 
 
 def queryable(store: QueryStore) -> QueryStore:
-    """Return a store with classes: ``store`` itself, or a view of it with inferred classes."""
+    """Return a store with classes: ``store`` itself, or a view of it with inferred classes.
+
+    Classes are inferred where most facts have none and the store is not too large. The last view is
+    cached for the thread.
+    """
     version = store.info.version
     if _MINE.typed.get(store) == version:
         return store

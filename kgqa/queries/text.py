@@ -292,7 +292,7 @@ class _Parser:
         return Without(tuple(self._hops[start:]), tuple(where))
 
     def _comparison(self) -> Comparison:
-        """Parse a comparison: operand, operator, value or values."""
+        """Parse a comparison: operand, operator, and a value, several after "in", or an operand."""
         left = self._item()
         start = self._token
         negated = bool(self._keyword("not"))
