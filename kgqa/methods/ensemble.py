@@ -452,7 +452,8 @@ class Auto(Ensemble):
     def _names_nothing(store: GraphStore, question: LinkedQuestion | KgqaError) -> bool:
         """Return whether every topic entity was linked from a common noun, part of its name.
 
-        Of 45 such questions over nine graphs paths answered none.
+        Only for a graph with few relations, and not for choices and yes-or-no questions. Of 45 such
+        questions over nine graphs paths answered none.
         """
         if isinstance(question, KgqaError) or question.choices or question.is_yes_no:
             return False
@@ -742,7 +743,10 @@ class Auto(Ensemble):
     def _some(
         self, store: GraphStore, taken: Sequence[tuple[int, LinkedQuestion | KgqaError]]
     ) -> Found:
-        """Yield findings of a batch; rank alone answers yes-or-no questions about two entities."""
+        """Yield findings of a batch; rank alone answers yes-or-no questions about two entities.
+
+        For the other questions an endpoint prefetches the data that rank needs.
+        """
         whether: dict[int, LinkedQuestion] = {}
         for member in map(self._member, range(2)):  # the third may not be needed
             if isinstance(member, Rank):

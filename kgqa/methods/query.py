@@ -360,7 +360,10 @@ class Query(Method[QueryOptions]):
         )  # fmt: skip
 
     def _planned(self, reading: QuestionReading) -> list[ScoredPlan]:
-        """Return the plans to run, the best first; the ranker is used only for named classes."""
+        """Return the plans to run, the best first.
+
+        A plan ranker, if given, sorts those of named classes.
+        """
         most = self.options.plans
         if self.options.plan_ranker is None or reading.plain:
             return PlanSearch(reading).plans(most)

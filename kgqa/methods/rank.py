@@ -154,9 +154,9 @@ class Rank(Method[RankOptions]):
         return names, named_beside(store, words.question(question.question, -1, names), names)
 
     def look_ahead(self, store: GraphStore, question: LinkedQuestion) -> None:
-        """Have an endpoint prefetch, with another method's requests, the data for this question.
+        """Have an endpoint prefetch what this method needs, along with another's requests.
 
-        Raises GraphError.
+        Topic entities with very many hops are skipped. Raises GraphError.
         """
         question = affirmed(question)
         names, _ = self.foreseen(store, question)
