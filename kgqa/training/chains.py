@@ -122,7 +122,7 @@ def build_chains(
     """Return chains for ``questions``, at most ``per_question`` each, and a report.
 
     ``chosen`` filters the graph of a prompt. A relation path with more hops than a chain may have
-    steps gives none. Every triplet is verified in ``store``. Raises GraphError.
+    triplets gives none. Every triplet is verified in ``store``. Raises GraphError.
     """
     made: list[ChainExample] = []
     report = ChainReport(questions=len(questions))
