@@ -111,7 +111,10 @@ class _Prefixes:
         self._states: dict[tuple[int, ...], int | None] = {(): constraint.start()}
 
     def allowed(self, prefixes: Sequence[tuple[int, ...]]) -> list[list[int] | None]:
-        """Return the tokens after each prefix: [] after an end, None outside the language."""
+        """Return the tokens after each prefix.
+
+        [] at an end of the language, None outside it or where nothing follows.
+        """
         states = self._found(prefixes)
         inside = list(dict.fromkeys(state for state in states if state is not None))
         following: dict[int, list[int]] = {state: [] for state in inside}
