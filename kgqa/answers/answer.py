@@ -349,7 +349,7 @@ class Answer(Tabular, Findings):
 
     @property
     def best(self) -> RankedAnswer | None:
-        """The first answer, None without any."""
+        """The first answer, None if there is none."""
         return self.answers[0] if self.answers else None
 
     @property
@@ -359,7 +359,7 @@ class Answer(Tabular, Findings):
 
     @property
     def cypher(self) -> str | None:
-        """The plan as Cypher for Neo4j Browser, None without one."""
+        """The plan as Cypher for Neo4j Browser, None if paths gave the answer."""
         return None if self.result is None else self.result.cypher
 
     @property
@@ -368,7 +368,7 @@ class Answer(Tabular, Findings):
         return self.count if self.result is None else self.result.value
 
     def _behind(self) -> dict[str | None, list[AnyPath]]:
-        """Return the paths that end in, or else pass through, each entity, by its id."""
+        """Return, by entity id, the paths that end in the entity, otherwise those through it."""
         ends: dict[str | None, list[AnyPath]] = {}
         passed: dict[str | None, list[AnyPath]] = {}  # of an entity that no path ends in
         every: tuple[AnyPath, ...] = (*self.paths, *self.expanded)
@@ -382,19 +382,25 @@ class Answer(Tabular, Findings):
         return passed | ends
 
     def paths_of(self, answer: RankedAnswer) -> tuple[AnyPath, ...]:
-        """Return the paths that end in ``answer``, otherwise those through it, best first."""
+        """Return the paths that end in ``answer``, best first; if none does, those through it."""
         return self._behind_of(answer, self._behind())
 
     def _behind_of(
         self, answer: RankedAnswer, behind: Mapping[str | None, list[AnyPath]]
     ) -> tuple[AnyPath, ...]:
-        """Return the paths behind an answer: of "yes" all paths."""
+        """Return the paths behind an answer: all for "yes", () for one that is not in the graph.
+
+        ``behind``: paths by entity id, from :meth:`_behind`.
+        """
         if answer.id is None:
             return self.paths if answer.grounded else ()
         return tuple(behind.get(answer.id, ()))
 
     def facts(self) -> list[Fact]:
-        """Return the stored triples of all paths and expanded answers, the best path's first."""
+        """Return the distinct stored triples of all paths, answers' expanded paths and conditions.
+
+        Those of the best path come first.
+        """
         shown = [grounding for path in self.paths for grounding in path.groundings]
         shown += [expanded_path.grounding for expanded_path in self.expanded_answers()]
         shown += [condition.grounding for answer in self.answers for condition in answer.conditions]
@@ -407,7 +413,7 @@ class Answer(Tabular, Findings):
         return [path for path in self.expanded if path.grounding.tail.id in ids]
 
     def residual(self) -> tuple[str, ...]:
-        """Return the words of the question that match no name used for the answer.
+        """Return the words of the question that match no name used for the first answer.
 
         Words are compared, not meanings: a path ranked by meaning may be right without them.
         """

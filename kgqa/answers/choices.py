@@ -48,7 +48,10 @@ class AnswerChoice:
 
 
 def check_choices(choices: Sequence[str]) -> list[str]:
-    """Return ``choices``. Raises UsageError unless at least two are different."""
+    """Return ``choices`` as a list.
+
+    Raises UsageError unless they are two or more, all different.
+    """
     listed = list(choices)
     if len(set(listed)) < 2 or len(set(listed)) < len(listed):
         raise UsageError(
@@ -84,10 +87,10 @@ def paths_between(
     rules: WalkRules,
     most: int = MOST_PATHS,
 ) -> tuple[PathTable, bool]:
-    """Return every path under ``rules`` from ``topics`` to one of ``ends``.
+    """Return every path under ``rules`` from ``topics`` to one of ``ends``, and False.
 
-    If there are more than ``most``, only the shortest are returned, by whole numbers of hops; then
-    the second value is True.
+    If there are more than ``most``, only the shortest are returned, by whole numbers of hops, and
+    True.
     """
     within = _hops_to(store, ends, rules)
     topic = np.unique(topics)
@@ -96,7 +99,7 @@ def paths_between(
     number = 0
 
     def leads_on(left: IntArray, hops: Hops) -> BoolArray:
-        """Return which hops lead to an entity that is near enough to an end."""
+        """Return which ``hops`` lead to one of the keys ``left``, near enough to an end."""
         return np.isin(hops.hop[:, TAIL], left)
 
     def joined() -> PathTable:
@@ -128,7 +131,7 @@ def choice_paths(
     choices: Sequence[AnswerChoice],
     rules: WalkRules,
 ) -> tuple[PathTable, list[str]]:
-    """Return every path from ``topics`` to a choice, and notes.
+    """Return every path from ``topics`` to a choice, sorted, and notes.
 
     Notes state which choices no path leads to, and whether paths were left out. Raises
     EmptyLanguageError if no choice can be reached.
@@ -189,7 +192,7 @@ def rank_choices(
 
 
 def chosen_first(ranked: Sequence[RankedAnswer], choice: AnswerChoice) -> list[RankedAnswer]:
-    """Return ``ranked`` choices with ``choice`` moved to the front.
+    """Return ``ranked`` choices with ``choice``, which was chosen, moved to the front.
 
     It gets half of all probability plus half of its own: scores still sum to at most 1.
     """
@@ -203,7 +206,10 @@ def chosen_first(ranked: Sequence[RankedAnswer], choice: AnswerChoice) -> list[R
 
 
 def named_choice(text: str, choices: Sequence[AnswerChoice]) -> AnswerChoice | None:
-    """Return the one choice that ``text`` names, with or without a letter before it, or None."""
+    """Return the one choice that ``text`` names, with or without a letter before it.
+
+    None if it names none, or several equally well.
+    """
     for written in (text, _LABEL.sub("", text)):
         named = [choice for choice in choices if is_name_of(written, choice.text)]
         exact = [choice for choice in named if normalise(choice.text) == normalise(written)]
@@ -215,7 +221,7 @@ def named_choice(text: str, choices: Sequence[AnswerChoice]) -> AnswerChoice | N
 def rank_by_score(
     choices: Sequence[AnswerChoice], scores: Mapping[int, float], names: Mapping[str, str]
 ) -> list[RankedAnswer]:
-    """Return every choice scored by its entities' ``scores`` (by key), the best first.
+    """Return every choice scored by its share of its entities' ``scores`` (by key), best first.
 
     ``names``: by id of the entities that a path ends in; a choice without one has score 0 and is
     not grounded.

@@ -94,9 +94,10 @@ def narrow(
     """Filter the ``scores`` (above 0) of entities by the conditions of a question.
 
     ``tables``: the paths out of each topic entity, with their ``probabilities``. ``named``: other
-    entities that the question may name, the likeliest first. ``until``: relations (as steps) to a
-    fact's end date, if only facts that hold ``today`` count. ``denied``: the words of each
-    negation, with the entity that they name, else the words again. Raises GraphError.
+    entities that the question may name, the likeliest first. ``until``: steps (2 * relation, + 1
+    reversed) to a fact's end date, if only facts that hold ``today`` count. ``denied``: the words
+    of each negation, with the entity that they name, else the words again. With very many paths, or
+    no condition met, the scores are unchanged. Raises GraphError.
     """
     narrowed = Narrowed(scores)
     if not (named or values or until or denied):
@@ -175,7 +176,11 @@ def _over(
     ends: Collection[int],
     today: int,
 ) -> set[int]:
-    """Return the paths on which a fact, or a node that stands for one, ended before ``today``."""
+    """Return the rows of ``table`` on which a fact, or a node that stands for one, has ended.
+
+    ``beside``: edges beside each path; ``ends``: relations to end dates. A fact ends before
+    ``today``; without a readable date it has not.
+    """
     ended = [
         (row, edge.hop[TAIL])
         for row, places in enumerate(beside if ends else ())
@@ -194,7 +199,10 @@ def _over(
 
 
 def _best_rows(table: PathTable, probability: NDArray[np.float64], wanted: IntArray) -> IntArray:
-    """Return the paths that lead to ``wanted`` entities by each one's likeliest relation path."""
+    """Return the rows of paths to ``wanted`` entities by each one's likeliest relation path.
+
+    ``wanted``: keys, ascending; ``probability``: of each path.
+    """
     ends = table.ends()
     rows = np.flatnonzero(np.isin(ends, wanted))
     _, at = np.unique(ends[rows], return_inverse=True)
@@ -207,9 +215,10 @@ def _best_rows(table: PathTable, probability: NDArray[np.float64], wanted: IntAr
 def _edges_beside(
     store: GraphStore, table: PathTable, rules: WalkRules, *, ends: bool
 ) -> list[dict[Place, list[Edge]]]:
-    """Return the edges beside each path, by their place on it, without the path's own edges.
+    """Return for each path the edges beside it, by their place on it, without the path's own.
 
-    ``ends``: also the edges of the entities that paths lead to.
+    ``ends``: also the edges of the entities that paths lead to. Nodes with very many edges have
+    none.
     """
     places = [(hop, part) for hop in range(table.hops.shape[1]) for part in (TAIL, MEDIATOR)]
     through = table.hops[:, :, (MEDIATOR, TAIL)].copy()
@@ -250,14 +259,21 @@ def _edges_beside(
 
 
 def _relation(place: Place, edge: Edge) -> Step:
-    """Return the relation of an edge as walked from its place; of a qualifier its own relation."""
+    """Return the steps (2 * relation, + 1 reversed) of an edge, as walked from its place.
+
+    Of a qualifier, an edge of a mediator: its own step and -1.
+    """
     return (edge.hop[SECOND], -1) if place[1] == MEDIATOR else (edge.hop[FIRST], edge.hop[SECOND])
 
 
 def _named(
     entity: Candidate, beside: Sequence[Mapping[Place, list[Edge]]], rows: Iterable[int], fits: Fits
 ) -> dict[int, Edge]:
-    """Return the edge of each path that leads to ``entity`` by its likeliest relation."""
+    """Return by path row the edge that leads to ``entity`` by its likeliest relations; else {}.
+
+    ``beside``: edges beside each path; ``rows``: the paths to search; paths without such an edge
+    are left out.
+    """
     ways: dict[tuple[Place, Step], dict[int, Edge]] = defaultdict(dict)
     for row in rows:
         for place, edges in beside[row].items():
@@ -285,10 +301,11 @@ def _denied(
     fits: Fits,
     paths: int,
 ) -> Container[int]:
-    """Return the paths at whose end there is what a question denies: an entity, or a relation.
+    """Return the rows of paths at whose end there is what a question denies; () if nothing fits.
 
-    The relation is looked for at the ends of all ``paths``: a thing that was never restored has
-    none of that kind, and its neighbours say what it is called.
+    ``about``: an entity, or words for a relation. The relation is searched for at the ends of all
+    ``paths``: a thing that was never restored has none of that kind, and its neighbours say what it
+    is called.
     """
     if not isinstance(about, str):
         return _named(about, beside, rows, fits)
@@ -314,7 +331,10 @@ def _valued(
     rows: Sequence[int],
     fits: Fits,
 ) -> dict[int, Edge]:
-    """Return each path's edge to a value that satisfies ``asked``, by the likeliest relation."""
+    """Return by path row an edge to a value that satisfies ``asked``, by the likeliest relation.
+
+    {} if no relation has comparable values or is likely; rows without such an edge are left out.
+    """
     ways: dict[tuple[Place, Step], dict[int, list[Edge]]] = defaultdict(dict)
     for row in rows:
         for place, edges in beside[row].items():
@@ -339,7 +359,11 @@ def _kind(
     value: Mapping[int, Value | None],
     rows: Sequence[int],
 ) -> Kind | None:
-    """Return the kind as which a relation's values compare with ``asked``, None if they cannot."""
+    """Return whether a relation's values compare with ``asked`` as days or as amounts, else None.
+
+    ``value``: of each tail, None if it has none. None also if too few tails have a value, or units
+    differ.
+    """
     every = [value[edge.hop[TAIL]] for edges in way.values() for edge in edges]
     known = [quantity for quantity in every if quantity is not None]
     if len(known) < _USUAL * max(len(every), len(rows)):
@@ -360,7 +384,10 @@ def _met(
     value: Mapping[int, Value | None],
     kind: Kind,
 ) -> dict[int, Edge]:
-    """Return the edge of each path whose value satisfies the comparison or superlative."""
+    """Return by row the edge whose value satisfies the comparison, or is the extreme one.
+
+    Rows of ``way`` without such an edge are left out.
+    """
     good: dict[int, tuple[float, Edge]] = {}
     sign = asked.days if kind == "days" else asked.amount
     for row, edges in way.items():
@@ -381,7 +408,10 @@ def _met(
 def _grounded(
     store: GraphStore, form: PathFormat, used: Sequence[Sequence[tuple[str, Edge]]]
 ) -> list[tuple[Condition, ...] | None]:
-    """Return the verified conditions of each path, None if one is not in the store."""
+    """Return the verified conditions of each path, None if the store lacks one of its edges.
+
+    ``used``: for each path its (words, edge) pairs.
+    """
     every = [edge for steps in used for _, edge in steps]
     if not every:
         return [() for _ in used]

@@ -50,9 +50,9 @@ def paths_along(
 ) -> PathTable | None:
     """Return one path to each tail that the relations of ``path`` lead to, ordered by tail key.
 
-    ``rules``: those that the path was walked by. Of several paths to a tail the first by ids is
-    taken. None if there are more than ``most`` tails, or more than ``most_paths`` paths on the way:
-    the first ones by key would be an arbitrary choice.
+    ``rules``: the walk rules that ``path`` was found under. Of several paths to a tail the first by
+    ids is taken. None if there are more than ``most`` tails, or more than ``most_paths`` paths on
+    the way: the first ones by key would be an arbitrary choice.
     """
     head = store.keys_of([path.head.id])
     if head[0] < 0 or len(path.edges) > rules.hops:
@@ -79,7 +79,8 @@ def expanded(
 ) -> list[list[ExpandedPath]]:
     """Return for each path the verified paths to the other tails of its relation path.
 
-    ``found``: decoded paths, each with its text and the paths along its relations.
+    ``found``: decoded paths, each with its text and the paths along its relations. Paths that the
+    store lacks are dropped, as is the decoded one.
     """
     every = ground_each(store, [tails for *_, tails in found], form)
     return [
@@ -91,8 +92,8 @@ def expanded(
 def tails(store: GraphStore, path: GroundedPath, rules: WalkRules) -> IntArray:
     """Return the keys of all entities that the relation path of ``path`` leads to from its head.
 
-    ``rules``: those that the path was walked by. The walk goes over sets of entities, so that a hub
-    is read once; walks that visit an entity twice are included.
+    ``rules``: the walk rules that ``path`` was found under. The walk goes over sets of entities, so
+    that a hub is read once; walks that visit an entity twice are included.
     """
     frontier = store.keys_of([path.head.id])
     frontier = frontier[frontier >= 0]
@@ -122,7 +123,7 @@ def next_hops(
     keep: Callable[[Hops], BoolArray],
     most: int,
 ) -> tuple[IntArray, IntArray, IntArray] | None:
-    """Return paths of ``depth`` hops extended by one hop, and the kinds of their tails.
+    """Return paths of ``depth`` hops extended by every permitted hop, and the kinds of their tails.
 
     ``topic`` ``[n]`` and ``taken`` ``[n, hops, 4]``: the paths' starts and hops; ``keep``: returns
     which hops may be taken. None if more than ``most`` would have to be joined.
@@ -157,7 +158,7 @@ def walked_back(edge: PathEdge) -> list[bool]:
 
 
 def _steps(store: GraphStore, path: GroundedPath) -> list[tuple[int, int]]:
-    """Return the (first step, second step or -1) of each edge of ``path``."""
+    """Return two steps (2 * relation, + 1 reversed) of each edge of ``path``, -1 for no second."""
     relations = {id_: number for number, id_ in enumerate(store.relations().ids)}
     steps = []
     for edge in path.edges:
@@ -169,7 +170,7 @@ def _steps(store: GraphStore, path: GroundedPath) -> list[tuple[int, int]]:
 
 
 def _takes(step: tuple[int, int], hops: Hops) -> BoolArray:
-    """Return which hops have the relation ``step``."""
+    """Return which ``hops`` have the two steps ``step`` (2 * relation, + 1 reversed)."""
     taken: BoolArray = (hops.hop[:, FIRST] == step[0]) & (hops.hop[:, SECOND] == step[1])
     return taken
 
@@ -233,7 +234,11 @@ def lacking(
 def _within(
     store: GraphStore, topic: int, rules: WalkRules, hops: int, most: int
 ) -> tuple[IntArray, IntArray]:
-    """Return the keys within ``hops`` hops of ``topic``, and those that walks continue from."""
+    """Return the keys within ``hops`` hops of ``topic``, and those that walks continue from.
+
+    The first are without the topic, the second without values. The search stops at a frontier of
+    more than ``most`` keys.
+    """
     frontier = np.array([topic], np.int64)
     inside, onward = frontier[:0], frontier
     for _ in range(hops):

@@ -117,9 +117,10 @@ def with_reply(
     reply: Reply,
     choices: Sequence[str] = (),
 ) -> Answer:
-    """Return ``answer`` with the answers that ``reply`` chose.
+    """Return ``answer`` with the answers that ``reply`` chose, and the cost of the call.
 
-    If it chose none, the answer keeps its own, with a note. Raises GraphError.
+    If the reply is malformed, the answer keeps its own; if it chose none, no answer is left, but
+    choices are ranked by their paths; a note says so. Raises GraphError.
     """
     lines = listed(answer.paths)
     numbers = read_numbers(reply.written.text, len(choices) or len(lines), single=bool(choices))
@@ -180,7 +181,7 @@ def general_use(general: GeneralLLM, written: Sequence[Completion]) -> GeneralLl
 
 
 def listed(paths: Iterable[ScoredPath]) -> list[Listed]:
-    """Return the paths and their prefixes, best first, ties by text."""
+    """Return the paths and their prefixes, best first, ties by text; equal texts are merged."""
     options: dict[tuple[str, ...], Listed] = {}
     for path in sorted(paths, key=lambda path: (-path.score, path.text)):
         for grounding in path.groundings:
@@ -228,7 +229,7 @@ def _hidden(edge: PathEdge, mask: dict[str, str]) -> PathEdge:
 
 
 def _mask(names: Iterable[str]) -> dict[str, str]:
-    """Return a mask for each name: a letter and a number, by casefolded name."""
+    """Return a mask, a letter and a number, for each name, by casefolded name."""
     forms = dict.fromkeys(name.casefold() for name in names)
     return {form: f"{_NAMES}{number}" for number, form in enumerate(forms, 1)}
 
@@ -241,10 +242,10 @@ def _masked(text: str, mask: dict[str, str]) -> str:
 
 
 def read_numbers(text: str, count: int, *, single: bool = False) -> list[int] | None:
-    """Parse the numbers up to ``count`` that a reply chooses, None if it is malformed.
+    """Parse the numbers from 1 to ``count`` that a reply chooses; None if it is malformed.
 
     The form is one JSON object and nothing else, but for thoughts in tags before it and a fence
-    around it. ``single``: of multiple choice, where several numbers are not a choice.
+    around it. ``single``: more than one number is malformed. An empty list is a choice of none.
 
     >>> read_numbers('{"answers": [2, 1]}', 3), read_numbers('Not these: {"answers": [2]}', 3)
     ([2, 1], None)

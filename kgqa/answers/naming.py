@@ -80,7 +80,10 @@ class PathNames:
         return node.id in self._grounded
 
     def exact(self, text: str) -> list[Node]:
-        """Return the entities named ``text``: ends of paths, then those inside, then topics."""
+        """Return the entities named ``text``: ends of paths, else inner ones, else topics.
+
+        [] if there are none; a leading article is ignored.
+        """
         form = form_of(text)
         for spelling in (form, _bare(form)):
             for known in (self._ends, self._inner, self._heads):
@@ -90,7 +93,7 @@ class PathNames:
 
 
 def in_graph(store: GraphStore, texts: Sequence[str]) -> list[Node | None]:
-    """Return for each text the entity of that name or alias with the most edges, or None.
+    """Return for each text the entity of that name or alias with the most edges, None for none.
 
     Ties go to the lowest key. Raises GraphError.
     """
@@ -168,7 +171,10 @@ def tally(paths: Sequence[ScoredPath], store: GraphStore | None = None) -> Ballo
 
 
 def _up_to(path: ScoredPath) -> ScoredPath | None:
-    """Return the path cut at the entity that its hypothesis names, None if it names none."""
+    """Return the path cut at the entity that its hypothesis names, None if it names none inside.
+
+    Groundings without it are dropped.
+    """
     cut: dict[tuple[object, ...], GroundedPath] = {}
     for grounding in path.groundings:
         for place, edge in enumerate(grounding.edges[:-1], start=1):
@@ -189,7 +195,10 @@ def _bare(form: str) -> str:
 
 
 def _by_form(nodes: Iterable[Node]) -> Mapping[str, dict[str, Node]]:
-    """Return nodes by normalised name, with and without article, then by id."""
+    """Return nodes by normalised name, with and without article, then by id.
+
+    Empty names are left out.
+    """
     variants: dict[str, dict[str, Node]] = {}
     for node in nodes:
         form = form_of(node.name)

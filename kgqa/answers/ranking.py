@@ -177,7 +177,7 @@ def relation_paths(paths: Sequence[ScoredPath]) -> list[WeighedRelationPath]:
 
 
 def worth_expanding(paths: Sequence[WeighedRelationPath]) -> list[WeighedRelationPath]:
-    """Return the relation paths with enough decoded probability to be expanded to all tails."""
+    """Return the relation paths with a large enough share of weight to be expanded to all tails."""
     total = math.fsum(path.weight for path in paths)
     return [path for path in paths if path.weight >= EXPANDED * total] if total else []
 
@@ -243,7 +243,10 @@ def aggregate(
 def _written(
     written: Sequence[WrittenAnswer], paths: Sequence[ScoredPath]
 ) -> tuple[dict[str, float], dict[str, tuple[Node, bool]]]:
-    """Return the probability and the node of each written answer, by id or name."""
+    """Return the probability and the (node, grounded) of each written answer, by id or name.
+
+    An answer that names several entities gives each an equal part.
+    """
     probability: dict[str, float] = {}
     nodes: dict[str, tuple[Node, bool]] = {}
     scale = to_probability(paths)
@@ -261,7 +264,8 @@ def _parts(
 ) -> dict[str, float]:
     """Return each tail's weight relative to the best tail of the relation path, which has 1.
 
-    A tail that was not decoded gets that of the least probable decoded one.
+    ``ends``: ids of tails that were walked; one that was not decoded gets the weight of the least
+    probable decoded one.
     """
     top = max(relation.tails.values())
     if not top:
@@ -290,7 +294,7 @@ def decide(
     options: RankingOptions,
     topics: int = 1,
 ) -> Decision:
-    """Return scores, answers and confidence for ``entities`` (best first), found by ``paths``.
+    """Return scores, number of answers and confidence for ``entities`` (best first).
 
     ``topics``: the number of topic entities. An entity's score is its share, by weight, of the
     probability of ``paths`` and of written answers that no path contains.
@@ -309,7 +313,7 @@ def decide(
 
 
 def near_first(weights: Sequence[float], threshold: float) -> int:
-    """Return how many ``weights`` are at least ``threshold`` times the first."""
+    """Return how many ``weights`` are at least ``threshold`` times the first one; 0 for none."""
     least = threshold * weights[0] * (1.0 - ROUNDING) if weights else 0.0
     return sum(weight >= least for weight in weights)
 
@@ -448,7 +452,7 @@ def _reached(
     rules: WalkRules,
     notes: list[str],
 ) -> dict[str, list[str]]:
-    """Return for each entity the topic entities that have a path to it; {} for a single topic.
+    """Return by entity id the ids of topic entities with a path to it; {} for a single topic.
 
     Messages on what could not be tested are added to ``notes``.
     """

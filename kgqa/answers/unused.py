@@ -46,7 +46,10 @@ _VALUE = re.compile(
 
 
 def with_unused(answer: Answer) -> Answer:
-    """Return the answer with a note on question values that it ignores, and lower confidence.
+    """Return the answer with a note on words of the question that it ignores, if there are any.
+
+    Its confidence is then lowered; answers move to ``others`` if they contradict the question or it
+    says something of a subject that no fact mentions.
 
     >>> unused_values("Which fair was on 14 July, of those of 2019?", "Fair of 2019")
     ['14 July']
@@ -85,10 +88,11 @@ def with_unused(answer: Answer) -> Answer:
 
 
 def as_whether(answer: Answer) -> Answer:
-    """Return the answer to a yes-or-no question as "yes", or without answers.
+    """Return the answer to a yes-or-no question as "yes", a stored boolean, or without answers.
 
     It is "yes" if a plan that compares two entities has a result, or if the question names the
-    entity that the paths lead to. Other questions and choices are returned unchanged.
+    entity that the paths lead to. Answers that are values, other questions and choices are returned
+    unchanged.
     """
     if not answer.answers or not asks_whether(answer.question):
         return answer
@@ -114,13 +118,13 @@ def as_whether(answer: Answer) -> Answer:
 
 
 def _refused(answer: Answer, reason: str) -> Answer:
-    """Return an answer with its answers removed, and the reason as a note."""
+    """Return an answer with its answers moved to ``others``, and the reason as a note."""
     others, notes = (*answer.answers, *answer.others), (*answer.notes, f"{NOT_HERE}: {reason}.")
     return replace(answer, answers=(), others=others, confidence=None, notes=notes)
 
 
 def unused_superlatives(answer: Answer) -> list[str]:
-    """Return the superlatives of a question if the plan has no order."""
+    """Return the superlatives of a question if the plan has no order; [] if no plan answered."""
     plan = answer.plan
     if plan is None or {*str(plan).split()} & {*_ORDERING}:
         return []
@@ -139,7 +143,7 @@ def unknown_subject(question: str, named: str) -> str:
 
 
 def unused_kin(question: str, shown: str) -> list[str]:
-    """Return the gendered kinship words of ``question`` that nothing in ``shown`` matches.
+    """Return the gendered kinship words of ``question`` with no equivalent in ``shown``.
 
     >>> unused_kin("Who is his sister?", "x -> sibling -> Ann"), unused_kin("his mum?", "x")
     (['sister'], [])

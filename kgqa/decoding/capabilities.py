@@ -54,7 +54,11 @@ FORWARD_PASSES: Mapping[int, float] = {
 
 
 def measured_plan(model: PreTrainedModel) -> DecodingPlan:
-    """Return the fastest plan for ``model`` on its device. Out-of-memory errors propagate."""
+    """Return the fastest decoding plan for ``model``, after timing test passes on its device.
+
+    A model that cannot be run over a tree gets the plan "plain", without timing. Out-of-memory
+    errors propagate.
+    """
     own = isinstance(model, TreeModel)
     plan = DecodingPlan("tree", "built-in Llama runtime") if own else probe(model)
     if plan.way == "plain":
@@ -69,7 +73,7 @@ def measured_plan(model: PreTrainedModel) -> DecodingPlan:
 
 
 def probe(model: PreTrainedModel) -> DecodingPlan:
-    """Run test passes as a tree and as whole prefixes; return the plan of the kind that agrees.
+    """Compare tree passes with whole-prefix passes; return plan "tree" if they agree, else "plain".
 
     Out-of-memory errors propagate.
     """
@@ -90,7 +94,7 @@ def probe(model: PreTrainedModel) -> DecodingPlan:
 
 
 def _window_of(model: PreTrainedModel) -> int | None:
-    """Return the size in tokens of the model's sliding attention window, None without one."""
+    """Return the model's sliding attention window in tokens; None if it attends to all tokens."""
     config = model.config.get_text_config()
     kinds = getattr(config, "layer_types", None)
     if kinds and all(kind == "full_attention" for kind in kinds):
@@ -102,9 +106,10 @@ def _window_of(model: PreTrainedModel) -> int | None:
 
 
 def _compare(model: PreTrainedModel) -> tuple[float, float]:
-    """Return the mean log-probability differences of tree passes and of a wrong ancestor.
+    """Return two mean log-probability differences to whole-prefix passes: largest, and wrong.
 
-    Both are differences to a whole-prefix pass; the second one is what a real fault looks like.
+    The largest one of tree passes, and that of taking a wrong ancestor: what a real fault looks
+    like.
     """
     vocabulary = int(model.config.get_text_config().vocab_size)
     choose = np.random.default_rng(0)
@@ -147,7 +152,7 @@ def _log_softmax(logits: torch.Tensor) -> NDArray[np.float32]:
 
 
 def _nodes(tokens: list[int]) -> list[WaveNode]:
-    """Return the nodes of a full tree in which each of ``tokens`` follows every node."""
+    """Return the nodes of a full tree, ``_DEPTH`` deep; each of ``tokens`` follows every node."""
     nodes = [WaveNode(0, NO_TOKEN, 0, 0)]
     for parent in nodes:  # grows while it is read
         if parent.depth == _DEPTH:
@@ -165,7 +170,10 @@ def measure(
     *,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[int, float]:
-    """Time short forward passes; return the milliseconds of a pass by its width in tokens."""
+    """Time forward passes of several widths; return the milliseconds of a pass by width in tokens.
+
+    It stops early at a width that would make a search much slower.
+    """
     forward = TreeForward(model)
     asked = PromptTree([0] * _CONTEXT, PrefixTree(NoConstraint()))
     forward.score([WavePart(asked, _CONTEXT, [])])
@@ -192,7 +200,7 @@ def choose(milliseconds: Mapping[int, float]) -> int:
 
 
 def _cost(milliseconds: Mapping[int, float], width: int) -> float:
-    """Return the relative cost of a search with passes of ``width``: their number by their time."""
+    """Return the relative cost of a search with passes of ``width`` tokens."""
     return milliseconds[width] * FORWARD_PASSES[width]
 
 

@@ -144,7 +144,11 @@ class Engine:
         return next(outcome for _, outcome in self.run([request]))
 
     def run(self, requests: Iterable[DecodingRequest]) -> Iterator[tuple[int, DecodingOutcome]]:
-        """Run all searches; yield each outcome with its request's number. Raises UsageError."""
+        """Run all searches; yield the request's number and outcome as each search ends.
+
+        At most ``together`` run at a time. An error of one search is in its outcome. Raises
+        UsageError if the engine is already running.
+        """
         if self._running:
             raise UsageError("The engine is running searches already.")
         self._running = True
@@ -171,7 +175,7 @@ class Engine:
             self._running = False
 
     def _ended_ones(self, live: list[_ActiveSearch]) -> Iterator[tuple[int, DecodingOutcome]]:
-        """Advance all ``live`` searches; remove and yield those that ended or ran out of time."""
+        """Advance all ``live`` searches; remove, close and yield those that ended or timed out."""
         now = self._clock()
         for search in list(live):
             search.advance()
@@ -187,7 +191,10 @@ class Engine:
                 yield search.number, search.outcome()
 
     def _round(self, live: list[_ActiveSearch]) -> None:
-        """Run one forward pass for the ``live`` searches; repeat it narrower if memory runs out."""
+        """Run one forward pass for the ``live`` searches.
+
+        If memory runs out, once more at half width. If memory runs out again, all of them fail.
+        """
         # a plain pass is one question's alone: its rows begin with the same prompt
         plain = next((search for search in live if self._plain_states(search)), None)
         while True:
@@ -231,7 +238,7 @@ class Engine:
         return None
 
     def _plain_states(self, search: _ActiveSearch) -> list[int]:
-        """Return the pending states of ``search`` that need a whole-prefix pass."""
+        """Return the demanded, unscored states that a tree pass cannot score exactly."""
         tree, limit = search.asked.tree, self.plan.limit
         missing = tree.missing(search.demanded)
         if self.plan.way == "plain":
@@ -242,7 +249,10 @@ class Engine:
         return [state for state in missing if prompt + tree.node(state).depth > limit]
 
     def _plain_forward(self, search: _ActiveSearch) -> None:
-        """Score the next pending states of ``search`` by one pass over whole prefixes."""
+        """Score the next states of ``search`` that need it by one pass over whole prefixes.
+
+        If that raises a KgqaError, the search fails.
+        """
         asked, began = search.asked, time.perf_counter()
         try:
             widest = self._widest or DEFAULT_WIDEST
@@ -257,7 +267,11 @@ class Engine:
         self.forward_passes += 1
 
     def _parts(self, live: Sequence[_ActiveSearch]) -> list[tuple[_ActiveSearch, WavePart]]:
-        """Return each search's nodes for the next tree pass: demanded ones, then look-ahead."""
+        """Return each search's nodes for the next tree pass: demanded ones, then look-ahead.
+
+        Searches for which the pass has no room are left out; one whose constraint raises an error
+        fails.
+        """
         # with many questions each still looks ahead a little, or every level would cost a pass
         share = max(self.budget // len(live), min(self.budget, self._least))
         room = self._widest or self._most
@@ -345,7 +359,10 @@ class _ActiveSearch:
         return self.demand.states if self.demand is not None else ()
 
     def check_deadline(self, now: float | None = None) -> None:
-        """Raise TimeLimitError after the request's deadline; errors of ``stop`` propagate."""
+        """Raise TimeLimitError after the request's deadline; errors of ``stop`` propagate.
+
+        ``now``: the clock's time, None to read it.
+        """
         if self.request.stop is not None:
             self.request.stop()
         limit = self.request.time_limit
@@ -357,7 +374,7 @@ class _ActiveSearch:
         )
 
     def advance(self) -> None:
-        """Run until the search ends or demands an unknown score."""
+        """Run until the search ends or demands an unknown score; do nothing if it has ended."""
         if self.ended:
             return
         with deadline(self.check_deadline):

@@ -80,7 +80,10 @@ class PromptTree:
         return np.concatenate([self.columns, *(own[-1:] for own in self.above.values())])
 
     def drop_beside(self, states: Iterable[int]) -> NDArray[np.int64]:
-        """Forget and return the columns of prefixes neither above nor below any of ``states``."""
+        """Forget all prefixes but ``states``, their ancestors and descendants.
+
+        Return the columns of the forgotten ones.
+        """
         tree, below = self.tree, set(states)
         # a prefix above or below a demand is attended to again, all others never are
         for state in self.above:  # parents stand before their children
@@ -126,7 +129,10 @@ class TreeForward:
             self._given = TransformersCache(self.cache)
 
     def score(self, parts: Sequence[WavePart]) -> None:
-        """Run one forward pass and store the scores in each part's prefix tree, in all or none."""
+        """Run one forward pass and store the scores in each part's prefix tree.
+
+        If it fails, in none.
+        """
         for part in parts:
             check_tokens(self.model, [*part.asked.prompt, *(node.token for node in part.nodes)])
         moves = [part.asked.tree.expansion([node.state for node in part.nodes]) for part in parts]
@@ -144,7 +150,7 @@ class TreeForward:
             part.asked.tree.learn([node.state for node in part.nodes], *learned)
 
     def run(self, parts: Sequence[WavePart], read: Callable[[torch.Tensor], T]) -> T:
-        """Run one pass; return the result of ``read`` on the logits ``[nodes, vocabulary]``."""
+        """Run one forward pass; return ``read(logits)``, logits being ``[nodes, vocabulary]``."""
         return self._run(parts, lambda states, head: read(head(states) if head else states))
 
     def clear(self) -> None:
@@ -157,7 +163,7 @@ class TreeForward:
         parts: Sequence[WavePart],
         read: Callable[[torch.Tensor, Head | None], T],
     ) -> T:
-        """Run one pass and return ``read`` of it; free the new cache columns if it fails.
+        """Run one pass and return the result of ``read``; free the new cache columns if it fails.
 
         ``read`` gets the hidden states and the head, or logits and None.
         """
@@ -198,12 +204,15 @@ class TreeForward:
         return logits, None
 
     def keep_only(self, asked: PromptTree, demand: Demand) -> None:
-        """Free the cache of prefixes that no later demand extends, if the demand promises that."""
+        """Free the cache of prefixes that are neither on the way to ``demand`` nor below it.
+
+        Do nothing unless the demand promises ``all_later_below``.
+        """
         if demand.all_later_below:
             self.cache.give_back(asked.drop_beside(demand.states))
 
     def forget(self, asked: PromptTree) -> None:
-        """Free the columns of a prompt; scoring it again starts from its first token."""
+        """Free all cache columns of a prompt and its prefixes; its scores are kept."""
         self.cache.give_back(asked.all_columns())
         asked.columns = _no_columns()
         asked.above = {asked.tree.start: _no_columns()}
@@ -298,7 +307,7 @@ class PlainForward:
         return runs
 
     def score(self, asked: PromptTree, runs: Sequence[Sequence[int]]) -> None:
-        """Run one forward pass, a row for each run; store the scores in the tree, all or none."""
+        """Run one forward pass, one row a run; store the scores in the prefix tree."""
         rows = [[*asked.prompt, *asked.tree.prefix(run[-1])] for run in runs]
         for row in rows:
             check_tokens(self.model, row)
@@ -320,7 +329,10 @@ class PlainForward:
 
     @torch.inference_mode()
     def run(self, rows: Sequence[Sequence[int]], first: int) -> torch.Tensor:
-        """Return the logits from ``first`` on: ``[rows, positions, vocabulary]``, padded right."""
+        """Return the logits at the positions from ``first`` on: ``[rows, positions, vocabulary]``.
+
+        Rows are token ids, padded on the right; logits of padding are meaningless.
+        """
         longest = max(map(len, rows))
         ids = torch.tensor([[*row, *[0] * (longest - len(row))] for row in rows])
         device = self.model.device
@@ -341,7 +353,7 @@ def float_type(model: PreTrainedModel) -> torch.dtype:
 
 
 def check_tokens(model: PreTrainedModel | TreeModel, tokens: Sequence[int]) -> None:
-    """Raise ModelError for a token without an embedding, which would break a device for good."""
+    """Raise ModelError for a token id without an embedding, which would crash a GPU for good."""
     weight = model.get_input_embeddings().weight
     assert isinstance(weight, torch.Tensor)
     _check_highest(max(tokens, default=0), len(weight))
@@ -372,7 +384,10 @@ def joined_moves(moves: Sequence[Expansion], counts: Sequence[int]) -> Expansion
 
 
 def joint_rule(asked: Sequence[PromptTree]) -> ScoreRule:
-    """Return the rule to score a shared pass by; :func:`by_rule` converts to each prompt's own."""
+    """Return the rule to score a shared pass by: "allowed" only if every prompt needs just that.
+
+    :func:`by_rule` converts the scores to each prompt's own rule.
+    """
     only = all(tree.rule == "allowed" and not tree.coverage for tree in asked)
     return "allowed" if only else "vocabulary"
 
@@ -380,9 +395,10 @@ def joint_rule(asked: Sequence[PromptTree]) -> ScoreRule:
 def by_rule(
     scores: NDArray[np.float64], moves: Expansion, asked: PromptTree, rule: ScoreRule, states: int
 ) -> _StateScores:
-    """Convert scores under ``rule`` to the prompt's own rule; add log-coverage if it wants that.
+    """Convert scores under ``rule`` to the prompt's rule; also return log-coverage.
 
-    Coverage has shape ``[states]``, ``-inf`` for a state without a move.
+    Coverage has shape ``[states]``, ``-inf`` for a state without a move; None if the prompt does
+    not want it.
     """
     if asked.rule == rule and not asked.coverage:
         return scores, None
@@ -438,7 +454,10 @@ def log_probabilities(
 def _log_sums(
     values: NDArray[np.float64], rows: NDArray[np.int64], count: int
 ) -> NDArray[np.float64]:
-    """Return the log-sum-exp of ``values`` by row, shape ``[count]``; -inf for an empty row."""
+    """Return the log-sum-exp of ``values`` with equal ``rows``, ``[count]``.
+
+    -inf for an empty row.
+    """
     top = np.full(count, -np.inf)
     np.maximum.at(top, rows, values)
     top[np.isneginf(top)] = 0.0

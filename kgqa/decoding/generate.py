@@ -55,7 +55,10 @@ class ConstraintLogitsProcessor(LogitsProcessor):
         self.prefixes = [_Prefixes(each) for each in several]
 
     def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
-        """Return ``scores``, shape ``[rows, vocabulary]``, ``-inf`` at forbidden tokens."""
+        """Return ``scores``, shape ``[rows, vocabulary]``, with ``-inf`` at forbidden tokens.
+
+        Raises UsageError, ConstraintError.
+        """
         after = _after_prompt(input_ids.tolist(), self.columns)
         kept: torch.Tensor = torch.full_like(scores, -torch.inf)
         row = 0
@@ -101,14 +104,17 @@ def accepted(constraint: Constraint, sequences: Any, prompt: Prompt) -> list[Acc
 
 
 class _Prefixes:
-    """Constraint states by token prefix, remembered between the steps of ``generate``."""
+    """Constraint states by token prefix, remembered between the calls that ``generate`` makes."""
 
     def __init__(self, constraint: Constraint) -> None:
         self._constraint = constraint
         self._states: dict[tuple[int, ...], int | None] = {(): constraint.start()}
 
     def allowed(self, prefixes: Sequence[tuple[int, ...]]) -> list[list[int] | None]:
-        """Return the tokens after each prefix; none after an end, None outside the language."""
+        """Return the tokens after each prefix.
+
+        [] at an end of the language, None outside it or where nothing follows.
+        """
         states = self._found(prefixes)
         inside = list(dict.fromkeys(state for state in states if state is not None))
         following: dict[int, list[int]] = {state: [] for state in inside}
@@ -125,7 +131,11 @@ class _Prefixes:
         ]
 
     def _found(self, prefixes: Sequence[tuple[int, ...]]) -> list[int | None]:
-        """Return the constraint state after each prefix, None outside the language."""
+        """Return the constraint state after each prefix, None outside the language.
+
+        New prefixes are remembered. An empty one begins a new call of ``generate`` and clears the
+        memory.
+        """
         # generate begins again with empty prefixes: what an earlier call wrote is of no use
         if () in prefixes:
             self._states = {(): self._states[()]}
@@ -136,7 +146,10 @@ class _Prefixes:
         return [self._states[prefix] for prefix in prefixes]
 
     def _walked(self, prefix: tuple[int, ...]) -> int | None:
-        """Return the state after ``prefix``, walked from its longest known prefix."""
+        """Return the state after ``prefix``, walked from its longest known prefix.
+
+        None outside the language.
+        """
         known = len(prefix)
         while prefix[:known] not in self._states:
             known -= 1
@@ -163,7 +176,10 @@ def _moved(
 
 
 def _columns(prompt: Prompt, constraints: int) -> int:
-    """Return the number of columns that the prompt takes. Raises UsageError if it is malformed."""
+    """Return how many columns of ``input_ids`` the prompt takes.
+
+    Raises UsageError if it is malformed, padded on the right, or not one for each constraint.
+    """
     if isinstance(prompt, int):
         return prompt
     try:
@@ -186,7 +202,7 @@ def _columns(prompt: Prompt, constraints: int) -> int:
 
 
 def _unequal(constraints: int, what: str) -> UsageError:
-    """Return the error for a number of constraints that differs from that of prompts."""
+    """Return the error for a number of constraints that differs from ``what``, as "3 prompts"."""
     return UsageError(
         f"There are {constraints} constraints and {what}.",
         "Give one constraint, or one for each prompt of the batch.",
@@ -203,7 +219,10 @@ def _rows(sequences: Any) -> Sequence[Sequence[int]]:
 
 
 def _after_prompt(rows: Sequence[Sequence[int]], columns: int) -> list[tuple[int, ...]]:
-    """Return each row without its prompt. Raises UsageError for a row shorter than the prompt."""
+    """Return each row of token ids without the prompt, its first ``columns`` ids.
+
+    Raises UsageError for a row shorter than the prompt.
+    """
     for row in rows:
         if len(row) < columns:
             raise UsageError(
@@ -214,7 +233,10 @@ def _after_prompt(rows: Sequence[Sequence[int]], columns: int) -> list[tuple[int
 
 
 def _divided(rows: Sequence[tuple[int, ...]], count: int) -> list[Sequence[tuple[int, ...]]]:
-    """Return the rows split evenly among ``count`` constraints. Raises UsageError."""
+    """Return the rows in ``count`` equal slices, one for each constraint.
+
+    Raises UsageError if they cannot be divided so.
+    """
     size, left = divmod(len(rows), count)
     if left:
         raise _unequal(count, f"{len(rows)} sequences, which cannot be divided among them")

@@ -65,7 +65,7 @@ class ColumnCache:
         self._used[columns] = False
 
     def aim(self, columns: NDArray[np.int64], device: torch.device) -> None:
-        """Let the next forward pass write its tokens to ``columns``, one for each token."""
+        """Let the next pass write its tokens to ``columns``, one a token; set :attr:`width`."""
         # columns given back inside the width are masked: none is ever moved
         owned = np.flatnonzero(self._used)
         last = int(owned[-1]) + 1 if len(owned) else 0
@@ -81,14 +81,17 @@ class ColumnCache:
     def write(
         self, keys: torch.Tensor, values: torch.Tensor, layer: int
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Write a layer's new keys and values ``[1, heads, tokens, size]``; return all columns."""
+        """Write a layer's new keys and values ``[1, heads, tokens, size]`` to the columns aimed at.
+
+        Returns the layer's keys and values of all columns within the width.
+        """
         return (
             self._write(self._keys, keys, layer),
             self._write(self._values, values, layer),
         )
 
     def _write(self, buffers: list[torch.Tensor], new: torch.Tensor, layer: int) -> torch.Tensor:
-        """Write new keys or values to a layer's buffer, grown as needed, and return the buffer."""
+        """Write new keys or values to a layer's buffer, grown as needed; return all its columns."""
         while len(buffers) <= layer:
             buffers.append(new.new_zeros((*new.shape[:2], 0, new.shape[3])))
         buffer = buffers[layer]

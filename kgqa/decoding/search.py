@@ -99,7 +99,7 @@ class Hypothesis:
     log_probability: float
 
     def rank_score(self, length_penalty: float) -> float:
-        """Return the ranking score: log-probability over length to the power of the penalty."""
+        """Return the log-probability over the length in tokens to the power ``length_penalty``."""
         return self.log_probability / math.pow(len(self.tokens), length_penalty)
 
 
@@ -201,7 +201,7 @@ def check_log_probability(highest: float) -> None:
 
 
 def extended(parent: Hypothesis, scored: Scored, move: int) -> Hypothesis:
-    """Return ``parent`` extended by the token of the move number ``move`` of ``scored``."""
+    """Return ``parent`` extended by the token of one move: its number in ``scored.moves``."""
     return Hypothesis(
         int(scored.moves.state[move]),
         (*parent.tokens, int(scored.moves.token[move])),

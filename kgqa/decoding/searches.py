@@ -139,7 +139,7 @@ class DiverseSearch(SearchStrategy[DiverseOptions]):
     Options = DiverseOptions
 
     def check(self, k: int, length_penalty: float = 0.0) -> None:
-        """Raise UsageError if there are more groups than paths."""
+        """Raise UsageError for more groups than paths, or less than one path."""
         super().check(k, length_penalty)
         groups = self.options.groups
         if groups is not None and groups > k:
@@ -168,7 +168,11 @@ class _Group:
         penalty: float,
         passed_over: set[int],
     ) -> None:
-        """Choose the group's next hypotheses, penalising tokens that earlier groups chose."""
+        """Choose the group's next hypotheses; move those that end to ``finished``.
+
+        A move's score is lowered by ``penalty`` for each time that earlier groups ``chosen`` its
+        token; then the group's tokens are added to ``chosen``. Ends in ``passed_over`` are skipped.
+        """
         # Hamming diversity counts tokens of the same step alone, whatever their prefixes are
         times = np.array([chosen[token] for token in scored.moves.token.tolist()], np.float64)
         ranked = candidates(
@@ -179,7 +183,7 @@ class _Group:
         chosen.update(hypothesis.tokens[-1] for hypothesis in self.running)
 
     def settle(self, length_penalty: float) -> None:
-        """Keep the best finished hypotheses; stop if no running one can beat the worst of them."""
+        """Keep the ``size`` best finished hypotheses; stop if no running one can beat the worst."""
         self.finished.sort(key=lambda hypothesis: -hypothesis.rank_score(length_penalty))
         del self.finished[self.size :]
         if len(self.finished) == self.size and self.running:
@@ -237,7 +241,7 @@ def _filled(
     finished: list[Hypothesis],
     missing: int,
 ) -> Generator[Demand, Scored, list[Hypothesis]]:
-    """Return ``missing`` more finished sequences, by beams that start from discarded hypotheses.
+    """Return up to ``missing`` more finished sequences, by beams from discarded hypotheses.
 
     Every sequence not in ``finished`` begins with a move of ``known`` that no group followed.
     """
@@ -268,7 +272,10 @@ def _left_behind(
     gone: set[int],
     count: int,
 ) -> tuple[list[Hypothesis], list[Hypothesis]]:
-    """Return the best moves to states outside ``gone``: those that end, and those that go on."""
+    """Return the ``count`` best moves of ``known`` to states outside ``gone``, as hypotheses.
+
+    Two lists: those that end, and those that can be extended.
+    """
     totals = [
         np.array([hypothesis.log_probability for hypothesis in wave])[scored.moves.row]
         + scored.scores
@@ -305,7 +312,7 @@ class ExactSearch(SearchStrategy[ExactOptions]):
         self._width = width
 
     def check(self, k: int, length_penalty: float = 0.0) -> None:
-        """Raise UsageError if there is a length penalty."""
+        """Raise UsageError for a length penalty, or less than one path."""
         super().check(k, length_penalty)
         if length_penalty != 0.0:
             raise UsageError(
@@ -367,7 +374,7 @@ class SampleSearch(SearchStrategy[SampleSearchOptions]):
     Options = SampleSearchOptions
 
     def check(self, k: int, length_penalty: float = 0.0) -> None:
-        """Raise UsageError if there is a length penalty."""
+        """Raise UsageError for a length penalty, or less than one path."""
         super().check(k, length_penalty)
         if length_penalty != 0.0:
             raise UsageError(
@@ -406,7 +413,7 @@ class _Drawn:
 def _drawn_below(
     constraint: Constraint, running: list[_Drawn], scored: Scored, noise: np.random.Generator
 ) -> list[_Drawn]:
-    """Return every continuation of ``running`` with its log-probability and perturbed score."""
+    """Return every one-token continuation of ``running``, with a newly drawn perturbed score."""
     moves = scored.moves
     ends = constraint.is_end(moves.state.tolist()).tolist()
     bounds = np.searchsorted(moves.row, np.arange(len(running) + 1)).tolist()

@@ -42,7 +42,10 @@ class Markers:
 
     @classmethod
     def of(cls, encoder: TokenEncoder, opening: str, closing: str = "") -> Markers:
-        """Return the markers of two strings under a tokenizer. Raises MarkerMissingError."""
+        """Return the markers of two strings, ``opening`` also with a leading space.
+
+        Without ``closing``, the constraint's closing token ends a span. Raises MarkerMissingError.
+        """
         spellings = [opening]
         if encoder.marker_id(opening) is None or len(encoder.encode([opening])[0]) == 1:
             spellings.append(f" {opening}")
@@ -87,7 +90,7 @@ class MarkedConstraint:
         return self._inner.start()
 
     def expand(self, states: Sequence[int]) -> Expansion:
-        """Return the moves out of every one of ``states``."""
+        """Return the moves out of every one of ``states``, closing ones by the closing marker."""
         own = [at for at, state in enumerate(states) if state < 0]
         others = [at for at, state in enumerate(states) if state >= 0]
         row, token, state = (np.empty(0, np.int64) for _ in range(3))
@@ -126,7 +129,10 @@ class MarkedConstraint:
         return self._inner.paths
 
     def _after(self, end: int, done: int) -> int:
-        """Return the state after ``done`` tokens of the closing marker, negative if incomplete."""
+        """Return the state after ``done`` tokens of the closing marker at the end state ``end``.
+
+        A partly written marker has a negative state; the complete one is ``end`` itself.
+        """
         if done == len(self._closing):
             return end
         number = self._numbers.get((end, done))

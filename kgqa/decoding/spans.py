@@ -90,9 +90,10 @@ class TextForward:
 
     @torch.inference_mode()
     def following(self, texts: Sequence[Text]) -> tuple[list[Text], torch.Tensor]:
-        """Run the texts' new tokens; return the texts and the next log-probabilities.
+        """Run the texts' uncached tokens; return the texts, now cached, and log-probabilities.
 
-        The log-probabilities have the shape ``[texts, vocabulary]``.
+        The log-probabilities are of the next token, ``[texts, vocabulary]``. Time limit errors
+        propagate.
         """
         self.forward_passes += 1
         check_deadline()
@@ -113,7 +114,7 @@ class TextForward:
         return [self.cached(tuple(tree.prompt), tree.columns) for tree in asked], scores
 
     def begin(self, asked: PromptTree) -> None:
-        """Cache all of a long prompt but its last slice. Time limit errors propagate."""
+        """Run a long prompt into the cache, all but its last slice. Time limit errors propagate."""
         check_deadline()
         while self.tree is not None and asked.uncached > _PIECE:
             self.tree.run([WavePart(asked, _PIECE, [])], _log_softmax)
@@ -147,7 +148,7 @@ class TextForward:
         return int(other[0]) if len(other) else len(text.columns)
 
     def own(self, columns: NDArray[np.int64]) -> None:
-        """Stamp those of ``columns`` that this pass wrote for the first time."""
+        """Stamp those of ``columns`` that have no stamp: the ones that the last pass wrote."""
         if not len(columns):
             return
         missing = int(columns.max()) + 1 - len(self._stamps)
@@ -173,7 +174,7 @@ class SpanScorer:
         asked.columns = asked.columns[: len(asked.prompt) - 1]
 
     def score(self, demand: Demand) -> Scored:
-        """Return the moves out of ``demand.states`` with their log-probabilities."""
+        """Return the moves out of ``demand.states``, scored; runs the model for unknown ones."""
         asked, tree, forward = self._asked, self._asked.tree, self._forward
         while missing := tree.missing(demand.states):
             forward.begin(asked)
@@ -191,7 +192,7 @@ class SpanScorer:
         return tree.scored(demand.states)
 
     def after(self, state: int, tokens: Sequence[int]) -> Text:
-        """Return the text extended by the ``tokens`` that lead to ``state``, with its cache."""
+        """Return the text extended by ``tokens``, which lead to ``state``, with its cache."""
         asked, tree = self._asked, self._asked.tree
         while state not in asked.above:  # the last tokens may not have been run
             state = tree.node(state).parent
@@ -256,7 +257,10 @@ class Writer:
         self._options = options
 
     def start(self, prompt: Sequence[int] | Text) -> Chain:
-        """Return a chain that has the prompt only, or a forced opening. Raises ConstraintError."""
+        """Return a chain of the prompt, with an opening marker appended if the options force one.
+
+        Raises ConstraintError if the limits leave no room for a forced span.
+        """
         begun = prompt if isinstance(prompt, Text) else self._forward.text(prompt)
         chain = Chain(begun, len(begun.tokens))
         options = self._options
@@ -271,7 +275,10 @@ class Writer:
         return replace(chain, text=chain.text.extended(opening), opened=opening)
 
     def free(self, chains: Sequence[Chain]) -> list[Chain]:
-        """Write each chain greedily until a span opens or the text ends. Raises ConstraintError."""
+        """Write each chain greedily until a span opens or the text ends; others stay as they are.
+
+        Raises ConstraintError.
+        """
         chains_left = list(chains)
         while going := [
             at for at, chain in enumerate(chains_left) if chain.stop is None and not chain.opened
@@ -288,10 +295,10 @@ class Writer:
         return chains_left
 
     def branches(self, chain: Chain, k: int) -> list[Chain]:
-        """Search the open span; return up to ``k`` chains, one a path, best first: never none.
+        """Search the chain's open span; return 1 to ``k`` chains, one a path, best first.
 
-        Without a path: the chain before its opening, which is then masked, with a note. If that
-        opening was forced, raises EmptyLanguageError or ConstraintError.
+        If no path fits: one chain, from before the opening, with further openings masked and a
+        note. If that opening was forced, raises EmptyLanguageError or ConstraintError.
         """
         options, opening, number = self._options, chain.opened, len(chain.spans)
         assert opening is not None
@@ -376,7 +383,11 @@ class Writer:
         return inner if inner is not None and len(inner.expand([inner.start()]).token) else None
 
     def _unopened(self, chain: Chain, note: str, *, empty: bool) -> Chain:
-        """Return the chain before its opening, with openings masked. Raises if it was forced."""
+        """Return the chain from before its opening, further openings masked, ``note`` added.
+
+        If the opening was forced, raises EmptyLanguageError if the constraint is ``empty``, else
+        ConstraintError.
+        """
         # a forced opening has nothing before it that could go on without a span
         if chain.before is None:
             if empty:
@@ -402,7 +413,10 @@ class Writer:
         return replace(self._with_draft(chain, at), stop=stop, before=None)
 
     def _with_draft(self, chain: Chain, at: int | None = None) -> Chain:
-        """Return the chain with its draft turned into a part of free text, cut at a stop string."""
+        """Return the chain with its draft turned into a piece of free text.
+
+        The text is cut at ``at`` characters or at the first stop string, whichever is earlier.
+        """
         if not chain.draft:
             return chain
         text = self._drafted(chain)
@@ -415,6 +429,6 @@ class Writer:
         return self._decode(chain.draft)
 
     def _cut(self, text: str) -> int | None:
-        """Return the position of the first stop string in ``text``, None without one."""
+        """Return the position of the first stop string in ``text``, None if it has none."""
         places = [at for stop in self._options.stop if (at := text.find(stop)) >= 0]
         return min(places, default=None)

@@ -110,7 +110,7 @@ class PrefixTree:
         return Expansion(row, np.concatenate(tokens), np.concatenate(below))
 
     def coverage(self, state: int) -> tuple[float, ...]:
-        """Return the log-coverage at each token from the start to ``state``, if it was learned."""
+        """Return the log-coverage at each token from the start to ``state``, () if unknown."""
         probabilities: list[float] = []
         while state != self.start:
             state = self.node(state).parent
@@ -161,7 +161,7 @@ class PrefixTree:
         wave: dict[int, WaveNode] = {}
 
         def add(node: WaveNode) -> None:
-            """Add the node to the wave, after its uncached ancestors by forced tokens."""
+            """Add the node to the wave; its uncached ancestors by forced tokens come first."""
             above = [node]
             while self.forced_free and above[-1].token != NO_TOKEN:
                 up = self.node(above[-1].parent)
@@ -201,7 +201,10 @@ class PrefixTree:
         return list(wave.values())
 
     def forced_run(self, state: int, length: int) -> list[int]:
-        """Return up to ``length`` states that follow ``state`` while only one move is allowed."""
+        """Return up to ``length`` states that follow ``state`` while only one move is allowed.
+
+        The run stops before an end state.
+        """
         run: list[int] = []
         while len(run) < length:
             self._expand([state])
@@ -243,7 +246,10 @@ class PrefixTree:
         return total
 
     def _push_known(self, frontier: _Frontier, demanded: Sequence[int], budget: int) -> None:
-        """Push the unscored children of scored states at or below ``demanded`` to the frontier."""
+        """Push the unscored children of scored states at or below ``demanded`` to the frontier.
+
+        Of each state, at most the ``budget`` most probable children.
+        """
         reached = [state for state in demanded if state in self._scores]
         for state in reached:  # grows while it is read
             tokens, below = self._moves[state]
@@ -268,7 +274,7 @@ class _Frontier:
         self._deepest = deepest
 
     def push(self, parent: WaveNode, moves: Iterable[tuple[float, int, int]]) -> None:
-        """Add the nodes that ``moves`` (priority, token, state) lead to, unless too deep."""
+        """Add the nodes that ``moves`` (priority, token, state) lead to; none below ``deepest``."""
         if self._deepest is not None and parent.depth >= self._deepest:
             return
         for priority, token, state in moves:
@@ -276,7 +282,7 @@ class _Frontier:
             heapq.heappush(self._heap, (-priority, self._pushed, token, state, parent))
 
     def take(self, most: int) -> list[tuple[float, WaveNode]]:
-        """Remove and return up to ``most`` nodes that are about as probable as the first."""
+        """Remove and return up to ``most`` nodes of priorities within ``_MARGIN`` of the first."""
         taken: list[tuple[float, WaveNode]] = []
         while self._heap and len(taken) < most:
             if taken and -self._heap[0][0] < taken[0][0] - _MARGIN:
@@ -304,5 +310,5 @@ class NoConstraint:
         return np.zeros(len(states), bool)
 
     def ground(self, state: int) -> PathTable:
-        """Return no path."""
+        """Return an empty table of paths."""
         return empty_paths(1)

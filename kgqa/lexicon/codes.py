@@ -13,13 +13,13 @@ _MOSTLY = 0.9  # of the names, which must be codes of one kind, or they are some
 
 
 def codes_of(kind: str) -> Mapping[str, str]:
-    """Return the codes of a kind of entity with their meanings, empty for unknown kinds."""
+    """Return the codes of a kind of entity, such as "state", with their meanings; {} if unknown."""
     codes: Mapping[str, str] = tables_of("codes.toml").get(kind, {})
     return codes
 
 
 def said_of_codes(codes: Mapping[str, str], names: Sequence[str]) -> list[str | None]:
-    """Return the meaning of each name that is a code, else None.
+    """Return the meaning of each name that is a code of ``codes``, None for others.
 
     All are None unless most names are codes.
 

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 def english() -> dict[str, Any]:
-    """Return the tables of the file."""
+    """Return the tables of ``english.toml``, by name."""
     return tables_of("english.toml")
 
 
 def opposites(word: str) -> list[str]:
-    """Return the opposites of a flag's word from the table ``opposites``.
+    """Return the opposites of a flag's word from the table ``opposites``, [] for none.
 
     >>> opposites("enabled"), opposites("blue")
     (['disabled'], [])
@@ -52,6 +52,8 @@ def says_relation(header: Sequence[str], type_: Sequence[str]) -> bool:
 def is_part_of_name(header: Sequence[str], part: str) -> bool:
     """Return whether a column header, as words, is for a part of people's names.
 
+    ``part``: "first_name" or "last_name".
+
     >>> is_part_of_name(["name", "first"], "first_name"), is_part_of_name(["name"], "last_name")
     (True, False)
     """
@@ -66,7 +68,8 @@ def parts_of_name(
 ) -> tuple[int, int] | None:
     """Return the indices of the first and last name among headers, None unless both exist.
 
-    ``name`` beside ``surname`` is the first name where ``is_one_word`` says so of its values.
+    ``name`` beside ``surname`` is the first name where ``is_one_word`` says so of the values of the
+    header at an index.
 
     >>> parts_of_name([["surname"], ["name"]], lambda place: True)
     (1, 0)
@@ -82,7 +85,9 @@ def parts_of_name(
 
 
 def bearer_of_name(header: Sequence[str], part: str) -> list[str]:
-    """Return the words of a name column's header that say whose name it is.
+    """Return the words of a name column's header that say whose name it is, [] if none do.
+
+    ``part``: "first_name" or "last_name".
 
     >>> bearer_of_name(["contact", "last", "name"], "last_name")
     ['contact']

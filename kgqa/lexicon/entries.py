@@ -73,7 +73,7 @@ def entries() -> dict[Entry, list[str]]:
 
 @lru_cache(maxsize=2)
 def _trie(said: bool) -> _Node:
-    """Return the trie of wordings; ``said``: with the canonical ones."""
+    """Return the trie of wordings; ``said``: the canonical ones included."""
     root = _Node()
     for entry, wordings in entries().items():
         for wording in [entry.says, *wordings] if said and entry.says else wordings:
@@ -92,7 +92,7 @@ def longest(
     *,
     said: bool = False,
 ) -> Match | None:
-    """Return the longest match that begins at the token ``at``, None without one.
+    """Return the longest match that begins at the token number ``at``, None if there is none.
 
     ``own``: whether a word is one of the graph's; ``joined``: whether only a space or a hyphen
     separates a token from the one before; ``said``: canonical wordings match, too. A token that is
@@ -122,7 +122,7 @@ def longest(
 
 
 def _fits(entry: Entry, question: Sequence[Token], start: int, end: int) -> bool:
-    """Return whether an entry applies at its position in the question."""
+    """Return whether an entry applies at its position in the question, ``start`` to ``end``."""
     before = question[start - 1].word if start else ""
     following = question[end] if end < len(question) else None
     if (entry.first and start) or (entry.last and (following is not None or not start)):

@@ -49,13 +49,16 @@ def split_joined(word: str) -> tuple[str, ...]:
 
 
 def _is_known(word: str) -> bool:
-    """Return whether a word or its stem is in the table."""
+    """Return whether a word or its stem is in the table, and so not to be split."""
     known = _table()["parts"], _table()["whole"]
     return any(one in words for one in (word, stem(word)) for words in known)
 
 
 def _parts(rest: str, most: int) -> tuple[str, ...]:
-    """Return the fewest table words that a text is joined from, () if there are none."""
+    """Return the fewest table words, at most ``most``, that a text is joined from.
+
+    () if there are none.
+    """
     joints, ends = ("", *sorted(_table()["joints"])), _table()["ends"]
     best: tuple[str, ...] = ()
     for end in range(len(rest) - 2, 2, -1):

@@ -10,5 +10,5 @@ from typing import Any
 
 @cache
 def tables_of(file: str) -> dict[str, Any]:
-    """Return the tables of a file; each file is read once."""
+    """Return the tables of a file of this package; each file is read once."""
     return tomllib.loads(files("kgqa.lexicon").joinpath(file).read_text("utf-8"))

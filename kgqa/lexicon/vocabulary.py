@@ -13,7 +13,10 @@ _DATA = tables_of("linking.toml")
 
 
 def _meanings(text: str) -> dict[str, tuple[str, ...]]:
-    """Parse lines of ``meaning: word word; meaning: word`` into the meaning of each word."""
+    """Parse lines of ``meaning: word word; meaning: word``; return the meanings of each word.
+
+    An underscore in a word stands for a space.
+    """
     meanings: dict[str, tuple[str, ...]] = {}
     for entry in text.strip().replace("\n", ";").split(";"):
         meaning, _, words = entry.partition(":")

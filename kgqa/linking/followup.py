@@ -142,7 +142,8 @@ class _Referent:
 def readings(store: GraphStore, question: str, turns: Sequence[Turn]) -> list[StandaloneQuestion]:
     """Return the readings of ``question`` after ``turns`` (the latest last), likeliest first.
 
-    An independent question has one reading, itself.
+    At least one; an independent question has one, itself. Turns without a question are skipped, as
+    are readings that repeat an earlier question.
     """
     itself = StandaloneQuestion(question)
     turns = [turn for turn in turns if turn.question.strip()]
@@ -175,6 +176,8 @@ def readings(store: GraphStore, question: str, turns: Sequence[Turn]) -> list[St
 def _recount(text: str, last: Turn) -> str:
     """Return the last question, turned to list its entities or to count them.
 
+    "" for other ``text``.
+
     >>> _recount("How many are there?", Turn("Which books are novels?"))
     'How many books are novels?'
     >>> _recount("Who are they?", Turn("How many staff work in Dublin?"))
@@ -188,7 +191,7 @@ def _recount(text: str, last: Turn) -> str:
 
 
 def _may_stand_alone(store: GraphStore, text: str) -> bool:
-    """Return whether a sentence without a pronoun asks for all members of a class."""
+    """Return whether a sentence without a pronoun asks for members of a class of the graph."""
     from kgqa.graph.schema import PropertyGraph
     from kgqa.linking.neighbourhood_features import MOST_CLASSES, name_stems, stems_of
 
@@ -201,7 +204,7 @@ def _may_stand_alone(store: GraphStore, text: str) -> bool:
 
 
 def leaves_out(question: str) -> bool:
-    """Return whether a question depends on an earlier one.
+    """Return whether a question leaves something out that only an earlier one says.
 
     >>> leaves_out("and his children?"), leaves_out("Who runs Bonn?")
     (True, False)
@@ -219,7 +222,10 @@ def _opened(question: str) -> tuple[str, bool]:
 
 
 def _fragment(store: GraphStore, text: str, turns: Sequence[Turn]) -> Iterator[StandaloneQuestion]:
-    """Yield the readings of a fragment: "his children?", "Bonn?", "the budget?", "2019?"."""
+    """Yield the readings of a fragment: "his children?", "Bonn?", "the budget?", "2019?".
+
+    Nothing for an empty one, or one about something else.
+    """
     last = turns[-1]
     match = _FRAGMENT.match(text)
     words = match[1] if match else text
@@ -271,7 +277,11 @@ def _fragment(store: GraphStore, text: str, turns: Sequence[Turn]) -> Iterator[S
 
 
 def _filled(store: GraphStore, text: str, turns: Sequence[Turn]) -> Iterator[StandaloneQuestion]:
-    """Yield the readings of a sentence with a pronoun, or without a topic entity."""
+    """Yield the readings of a sentence with a pronoun, or without a topic entity.
+
+    Nothing if a name stands before the pronoun; without a pronoun nothing for a count, a yes-or-no
+    question, or one with a name.
+    """
     if pronoun := _pronoun(text):
         start, end, possessive = pronoun
         if _named(store, text[:start]):  # "who directed Jaws, and where was he born?"
@@ -291,7 +301,10 @@ def _filled(store: GraphStore, text: str, turns: Sequence[Turn]) -> Iterator[Sta
 
 
 def _pronoun(text: str) -> tuple[int, int, bool] | None:
-    """Return (start, end, whether possessive) of the first pronoun of a question."""
+    """Return (start, end, whether possessive) of the first pronoun of a question.
+
+    None if there is none.
+    """
     rewritten = [
         (match.start(), match.end(), possessive)
         for pattern, possessive in (
@@ -309,7 +322,7 @@ def _pronoun(text: str) -> tuple[int, int, bool] | None:
 
 
 def _said(words: str, referent: _Referent) -> str:
-    """Return the note on what words of the question were taken as."""
+    """Return the note that ``words`` of the question were taken as ``referent``."""
     return f'"{words.strip()}" was taken as {referent.said}.'
 
 
@@ -321,7 +334,11 @@ def _read_as(question: str) -> str:
 def _same_of(
     store: GraphStore, last: Turn, other: _Referent, added: str = ""
 ) -> Iterator[StandaloneQuestion]:
-    """Yield the last question with ``other`` in place of its topic, or ``added`` at its end."""
+    """Yield the last question with ``other`` in place of its topic entities of the same type.
+
+    All topic entities are replaced if none has its type. If the question mentions none and asks for
+    a number, ``added`` is appended instead; else nothing is yielded.
+    """
     names = _names(store, last.topics)
     alike = [
         name for id_, name in names.items() if _kinds(store, id_) & _kinds(store, other.ids[0])
@@ -344,7 +361,10 @@ def _same_of(
 
 
 def _among(store: GraphStore, text: str, subset: re.Match[str], last: Turn) -> StandaloneQuestion:
-    """Return the reading of "which of them …": restricted to the previous answers."""
+    """Return the reading of "which of them …": restricted to the answers of the turn ``last``.
+
+    ``subset``: the match of "which of them" in ``text``.
+    """
     kind = _KIND.search(last.question)
     wh = "which" if kind and subset["wh"].lower() != "how many" else subset["wh"]
     put = f"{text[: subset.start()]}{wh} {kind[1] if kind else ''}{text[subset.end() :]}"
@@ -358,7 +378,7 @@ def _among(store: GraphStore, text: str, subset: re.Match[str], last: Turn) -> S
 def _referents(
     store: GraphStore, turns: Sequence[Turn], pronoun: str = "", *, whole: bool = False
 ) -> list[_Referent]:
-    """Return the possible referents: the last answers, their topics, then those of earlier turns.
+    """Return the possible referents of a pronoun: the last answers, their topics, earlier ones.
 
     Answers to "who" are persons: for "he" and "she", not for "it"; answers to "where" are seldom
     "it". Several answers together are "they"; otherwise, and for a ``whole`` sentence without a
@@ -387,7 +407,10 @@ def _referents(
 
 
 def _named(store: GraphStore, text: str) -> _Referent | None:
-    """Return the entities that ``text`` names exactly, or sets off as a name; None without any."""
+    """Return the entities that ``text`` names exactly, or sets off as a name.
+
+    None if it names none.
+    """
     from kgqa.linking import linker  # with numpy, which the form of a request does not need
 
     if not text.strip():
@@ -419,7 +442,7 @@ def _is_about(store: GraphStore, text: str) -> bool:
 
 
 def _names(store: GraphStore, ids: Sequence[str]) -> dict[str, str]:
-    """Return the names of those ``ids`` that the graph has, in order."""
+    """Return the names of those ``ids`` that the graph has, by id, in order; others are dropped."""
     keys = store.keys_of(list(ids))
     known = [(id_, key) for id_, key in zip(ids, keys.tolist(), strict=True) if key >= 0]
     if not known:

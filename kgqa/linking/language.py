@@ -30,7 +30,7 @@ _MOST_RELATIONS = 1_000  # of a KG whose relations' words are compared
 
 @lru_cache(maxsize=1)
 def _languages() -> dict[str, tuple[frozenset[str], frozenset[str]]]:
-    """Return the question words, and all words, of each foreign language, by its name."""
+    """Return the question words, and all words, of each language by name, English included."""
     text = files("kgqa").joinpath("data", "linking", "languages.toml").read_text("utf-8")
     return {
         name: (

@@ -90,7 +90,7 @@ def may_name(store: GraphStore, text: str) -> bool:
 
 
 def link(store: GraphStore, question: str, limit: int = 10) -> list[Candidate]:
-    """Return up to ``limit`` candidates for the topic of ``question``, best first.
+    """Return up to ``limit`` entities that ``question`` may be about, best first.
 
     Each entity is returned once, with its best mention. Ties are ordered by id. Raises LinkingError
     if the question is empty, is a whole document, or mentions nothing similar to an entity of the
@@ -128,7 +128,7 @@ def link(store: GraphStore, question: str, limit: int = 10) -> list[Candidate]:
 
 
 def _with_number(store: GraphStore, question: str, candidates: list[Candidate]) -> list[Candidate]:
-    """Reorder equally named candidates: the one with the number after the mention comes first.
+    """Move those of equally named candidates to the front that have the number after the mention.
 
     "The Belgian Grand Prix of 2023" means the one with the year 2023, or with a date in it.
     """
@@ -159,7 +159,7 @@ def _with_number(store: GraphStore, question: str, candidates: list[Candidate]) 
 
 
 def _without_columns(store: GraphStore, candidates: list[Candidate]) -> list[Candidate]:
-    """Drop candidates whose name is that of a property, if there are others.
+    """Drop lower-case mentions that are the name of a property, if other candidates are left.
 
     "The melting point of tin" is about tin, although a table describes its columns.
     """
@@ -172,9 +172,9 @@ def _without_columns(store: GraphStore, candidates: list[Candidate]) -> list[Can
 
 
 def _without_classes(store: GraphStore, asked: str, candidates: list[Candidate]) -> list[Candidate]:
-    """Drop candidates matched only by the noun of their class.
+    """Drop candidates matched in part, in lower case, only by the noun of their class.
 
-    Those matched by a word that several names share come last: "the ward", not "the giants".
+    Those matched by a noun that several names share, after "one of", come last.
     """
     partial = [
         candidate
@@ -229,7 +229,7 @@ def question_words(question: str) -> QuestionWords:
 def is_shared(one: Candidate, candidates: Iterable[Candidate]) -> bool:
     """Return whether the mention of ``one`` is as much a part of other candidates' names.
 
-    "Colorado" is, of Colorado Native beside Colorado Kölsch.
+    As "Colorado" is of Colorado Native and of Colorado Kölsch. False for a whole name.
     """
     return one.match == "partial" and any(
         (other.start, other.end, other.match) == (one.start, one.end, "partial")
@@ -280,7 +280,10 @@ def topic_entities(candidates: list[Candidate], *, two: bool = False) -> list[Ca
 
 
 def _same_day(best: Candidate, candidates: list[Candidate]) -> list[Candidate]:
-    """Return the other dates that a day without a year may mean, if the best candidate is one."""
+    """Return the other dates that a day without a year may mean.
+
+    [] if ``best`` is not such a day.
+    """
 
     def is_date(candidate: Candidate) -> bool:
         """Return whether a candidate is a date matched by a part."""
@@ -380,7 +383,7 @@ def _with_edges(
 
 
 def _best_of_each(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Return the best candidate of each entity, sorted."""
+    """Return the best candidate of each entity, best first."""
     best: dict[int, Candidate] = {}
     for candidate in candidates:
         if candidate.key not in best or _order(candidate) < _order(best[candidate.key]):
@@ -403,7 +406,7 @@ class _Span:
 
 
 def _spans(hits: Sequence[tuple[int, Hit]], degrees: dict[int, int]) -> list[_Span]:
-    """Group hits by span of the question."""
+    """Return the spans of ``hits`` in the question, each with its highest degrees."""
     met: dict[tuple[int, int, int], list[tuple[int, bool]]] = defaultdict(list)
     for key, hit in hits:
         mention = hit.mention
@@ -424,7 +427,10 @@ def _spans(hits: Sequence[tuple[int, Hit]], degrees: dict[int, int]) -> list[_Sp
 
 
 def _best_known(mention: Mention, degree: int, spans: Iterable[_Span]) -> float:
-    """Return the log-degree relative to that of the best connected overlapping candidate."""
+    """Return the log-degree relative to that of the best connected candidate of overlapping spans.
+
+    1 if no other one is better connected.
+    """
     most = max(
         (span.most for span in spans if mention.overlaps(span.start, span.end)), default=degree
     )
@@ -432,7 +438,7 @@ def _best_known(mention: Mention, degree: int, spans: Iterable[_Span]) -> float:
 
 
 def _inside(hit: Hit, degree: int, spans: Iterable[_Span]) -> float:
-    """Return the penalty for a mention inside a longer name.
+    """Return the penalty, 0 to 1, for a mention inside a longer name.
 
     It is less if the mention is a name itself and the longer name is far less known: "Ohio" in
     "Governor of Ohio", but not "American" in "American Bulldog".
@@ -451,10 +457,10 @@ def _inside(hit: Hit, degree: int, spans: Iterable[_Span]) -> float:
 
 
 def _spelt(question: str, mention: Mention, name: str | None) -> float:
-    """Return how exactly the question spells ``name``: 1 if with its own punctuation.
+    """Return how exactly the question spells ``name``: 1 with its own punctuation, 0 if otherwise.
 
     "Moulin Rouge!" rather means the name with the mark than the one without, which gets a little
-    less.
+    less than 1.
     """
     if not name:
         return 0.0
@@ -472,7 +478,7 @@ def _order(candidate: Candidate) -> tuple[float, str, float, int, int]:
 
 
 def _nothing_found(store: GraphStore, question: QuestionWords) -> LinkingError:
-    """Return the LinkingError with the unknown names and the nearest ones."""
+    """Return the LinkingError that lists the unknown names and the nearest names of the KG."""
     runs = question.names() or [(run.start, run.end) for run in question.content_runs()]
     looked = [question.text[start:end] for start, end in runs] or [question.text.strip()]
     shown = " or ".join(map(said_name, dict.fromkeys(looked[:_MAX_LISTED_NAMES])))

@@ -59,7 +59,10 @@ def find_hits(
 
 
 def named_entities(store: GraphStore, keys: IntArray) -> Entities | None:
-    """Return those of ``keys`` that have a name, None without any."""
+    """Return those of ``keys`` that are named entities, not values or mediators.
+
+    None if there are none.
+    """
     if len(keys) == 0:
         return None
     all_of_them = store.entities(keys)
@@ -72,7 +75,10 @@ def named_entities(store: GraphStore, keys: IntArray) -> Entities | None:
 
 
 def _exact(store: GraphStore, mentions: list[Mention], *, language: bool) -> list[tuple[int, Hit]]:
-    """Return hits of names and aliases that equal a mention or a variant of one."""
+    """Return (entity key, hit) of names and aliases that equal a mention or a variant of one.
+
+    ``language``: the question is about a language, see :func:`kgqa.linking.forms.other_forms`.
+    """
     wanted: dict[str, list[tuple[Mention, float | None]]] = {}
     for mention in mentions:
         wanted.setdefault(mention.form, []).append((mention, None))
@@ -96,9 +102,9 @@ def _exact(store: GraphStore, mentions: list[Mention], *, language: bool) -> lis
 
 
 def _by_id(store: GraphStore, mentions: list[Mention]) -> list[tuple[int, Hit]]:
-    """Return hits of ids that the question contains literally: part numbers, codes.
+    """Return (entity key, hit) of ids that the question contains literally: part numbers, codes.
 
-    An id of letters alone is treated as a word, one of digits alone as a number.
+    Only ids with both a letter and a digit, of named entities.
     """
     codes = {
         mention.text: mention
@@ -121,7 +127,10 @@ def _partial(
     exact: list[tuple[int, Hit]],
     schema_words: Container[str],
 ) -> list[tuple[int, Hit]]:
-    """Return (entity key, hit) of names, also misspelt, for words without an exact match."""
+    """Return (entity key, hit) of names, also misspelt, for words that no exact hit explains.
+
+    Each name gets its best hit only.
+    """
     explained = _explained(store, exact)
     asked = [
         run
@@ -190,13 +199,16 @@ def _explained(store: GraphStore, exact: list[tuple[int, Hit]]) -> list[tuple[in
 
 
 def _misspelt(form: str, words: Iterable[Mention]) -> Hit | None:
-    """Return the hit of a word that misspells a long name of one word, None without one."""
+    """Return the hit of the first word that misspells the long one-word name ``form``, or None."""
     alike = (word for word in words if not word.common and is_misspelt(word.form, form))
     return next((Hit(word, "partial", 0.5) for word in alike), None)
 
 
 def _best_part(form: str, inside: Iterable[Mention]) -> Hit | None:
-    """Return the hit of the longest mention that holds a part of the name ``form``, or None."""
+    """Return the hit of the first mention that has a part of the name ``form``, else None.
+
+    ``inside``: longest mentions first.
+    """
     for mention in inside:
         if (coverage := partial_coverage(mention.form, form)) > 0.0:
             return Hit(mention, "partial", coverage)

@@ -55,7 +55,10 @@ def without_name(question: str, names: Iterable[str], stand_in: str) -> str:
 def _runs(
     words: list[str], content: list[str], whole: set[str]
 ) -> Iterable[tuple[int, int, list[int]]]:
-    """Yield (first word, last word, matching words) of each run that names an entity."""
+    """Yield (first word, last word, matching words), as indices, of each run that names an entity.
+
+    ``content``: its name's words without small ones; ``whole``: all of them.
+    """
     run: list[int] = []
     named: set[str] = set()  # words of the name that the run has
     for at, word in enumerate(words):

@@ -157,7 +157,7 @@ class QuestionWords:
         return sorted(spans, key=lambda mention: (-mention.words, mention.start))
 
     def content_runs(self) -> list[ContentRun]:
-        """Return the longest runs of content words, in reading order."""
+        """Return the longest runs of words that are neither function nor everyday words."""
         words = self.words
         runs: list[ContentRun] = []
         first = 0
@@ -181,7 +181,10 @@ class QuestionWords:
         return runs
 
     def names(self) -> list[tuple[int, int]]:
-        """Return (start, end) of the content runs that contain a word written as a name."""
+        """Return (start, end) of the content runs that contain a word written as a name.
+
+        That is with a capital letter, but not the question's first word or a number.
+        """
         raised = [
             word.start
             for word, capital in zip(self.words, self._capitalised(), strict=True)
@@ -198,7 +201,7 @@ class QuestionWords:
         return sum(start <= word.start and word.end <= end for word in self.words)
 
     def _next_of_run(self, last: int) -> int:
-        """Return the step to the next word of a content run: 2 over an initial, 0 at its end.
+        """Return how many words on a content run continues: 1, 2 over an initial, 0 at its end.
 
         "Stephen R Covey" is one run, though "R" alone names nothing.
         """
@@ -221,7 +224,7 @@ class QuestionWords:
         )
 
     def _is_everyday(self, at: int) -> bool:
-        """Return whether a word is an everyday word, but not a function word."""
+        """Return whether the word number ``at`` is an everyday word, but not a function word."""
         return self.words[at].common and not self.words[at].function
 
     def _joined(self, at: int) -> bool:

@@ -52,9 +52,10 @@ def look_around(
     degrees: Mapping[int, int],
     likely: Sequence[int],
 ) -> NeighbourhoodFeatures:
-    """Read the edges of ``hits`` and return their features.
+    """Read the edges of ``hits``' entities, within limits, and return features from them.
 
-    ``likely``: the likeliest keys first.
+    ``degrees``: numbers of edges by key; ``likely``: keys, the likeliest first. Hubs are not read,
+    and have no ``stems``.
     """
     pairs = _pairs(question.text, hits)
     firsts = dict.fromkeys(key for key, _, _ in pairs)
@@ -102,7 +103,7 @@ def schema_words(store: GraphStore, question: QuestionWords) -> frozenset[str]:
 
 @lru_cache(16)
 def _stems_of_all(names: tuple[str, ...]) -> frozenset[str]:
-    """Return the stems of relation names."""
+    """Return the stems of all words of relation names."""
     return frozenset().union(*(stems_of(relation_phrase(name)) for name in names))
 
 
@@ -142,7 +143,7 @@ def property_words(store: GraphStore) -> set[frozenset[str]]:
 
 
 def name_stems(names: Iterable[str]) -> set[frozenset[str]]:
-    """Return the stems of each class name; none for a name without content words.
+    """Return the set of stems of each name; names without content words are dropped.
 
     >>> name_stems(["BigRiver", ""]) == {stems_of("big rivers")}
     True
@@ -164,7 +165,10 @@ def stems_outside(
 
 
 def _pairs(question: str, hits: Sequence[tuple[int, Hit]]) -> list[tuple[int, int, set[int]]]:
-    """Return (key, start, keys named directly after it) for entities that another one follows."""
+    """Return (key, start, keys named directly after it) for entities that another one follows.
+
+    Partial matches and everyday words are left out.
+    """
     sure = [
         (key, hit.mention) for key, hit in hits if hit.match != "partial" and not hit.mention.common
     ]
@@ -182,7 +186,10 @@ def _pairs(question: str, hits: Sequence[tuple[int, Hit]]) -> list[tuple[int, in
 def _stems(
     store: GraphStore, keys: IntArray, rows: IntArray, steps: IntArray
 ) -> dict[int, frozenset[str]]:
-    """Return the stems of relation names by key; ``rows`` index ``keys``."""
+    """Return the stems of the names of each entity's relations, by key.
+
+    ``rows``: of edges, into ``keys``; ``steps``: of edges (2 * relation, + 1 reversed).
+    """
     names = store.relations().names
     pairs = np.unique(np.stack([rows, steps // 2]), axis=1)
     by_key: dict[int, set[str]] = {key: set() for key in keys.tolist()}

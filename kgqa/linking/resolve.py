@@ -79,9 +79,9 @@ def resolve_entity(store: GraphStore, text: str) -> Resolution:
 
 
 def resolve_entities(store: GraphStore, texts: Sequence[str]) -> list[Resolution]:
-    """Return the distinct entities of texts, in the order given.
+    """Return the distinct entities of ``texts``, in their order; two texts may name the same one.
 
-    Raises EntityNotFoundError for the first text without one.
+    Raises EntityNotFoundError for the first text without an entity.
     """
     resolutions: dict[int, Resolution] = {}
     for text in texts:

@@ -30,8 +30,9 @@ def as_written(question: str, start: int, end: int) -> str:
 def is_other_value(text: str, name: str, *, partial: bool = False) -> bool:
     """Return whether ``name`` is a value, and ``text`` does not equal it.
 
-    Signs are not punctuation, and no value is a misspelling of another, or named by its unit, a
-    ``partial`` name. One in words may be an alias.
+    Signs are not punctuation, and no value is a misspelling of another. A number in words may be an
+    alias of it. ``partial``: ``text`` matched only a part of the name, such as the unit: without a
+    number it does not equal it.
 
     >>> is_other_value("26", "-26"), is_other_value("26.0", "26"), is_other_value("five", "5")
     (True, False, False)

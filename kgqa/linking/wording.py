@@ -36,7 +36,10 @@ def worded(store: GraphStore, question: str) -> Canonical:
 
 
 def own_words(store: GraphStore) -> frozenset[str]:
-    """Return the words of a KG's classes, relations and properties, and their plurals."""
+    """Return the words of a KG's classes, relations and properties, and their plurals.
+
+    Empty for a KG with very many of them.
+    """
     names = tuple(islice(_names(store), _MOST + 1))
     return _words_of(names) if len(names) <= _MOST else frozenset()
 

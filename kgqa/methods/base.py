@@ -121,7 +121,7 @@ class Method(ABC, Generic[OptionsT]):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings that a run's log records; None for one that does not apply."""
+        """The settings that a run's log records; None for one that the method does not have."""
         options, store = self.options, self.resources.store
         rules = None if store is None else self.walks(store)
         return {
@@ -172,7 +172,10 @@ class Method(ABC, Generic[OptionsT]):
         asked: dict[int, LinkedQuestion] = {}
 
         def noted() -> Iterator[LinkedQuestion | KgqaError]:
-            """Yield the questions, remembering each by number, and report that a search begins."""
+            """Yield the questions, errors included.
+
+            Questions are remembered by number; that their search begins is reported.
+            """
             for number, one in enumerate(questions):
                 if not isinstance(one, KgqaError):
                     asked[number] = one
@@ -180,7 +183,10 @@ class Method(ABC, Generic[OptionsT]):
                 yield one
 
         def built() -> Iterator[tuple[int, Answer | KgqaError]]:
-            """Yield each question's answer, made of its findings and described."""
+            """Yield each question's number with its answer, or its error.
+
+            The answer is made of the findings and described.
+            """
             for number, one in found:
                 if (this := asked.get(number)) is not None and not this.choices:
                     args = (store, this.question, this.topics, self.form)
@@ -211,13 +217,13 @@ class Method(ABC, Generic[OptionsT]):
         answers: Iterator[tuple[int, Answer | KgqaError]],
         asked: Mapping[int, LinkedQuestion],
     ) -> Iterator[tuple[int, Answer | KgqaError]]:
-        """Yield ``answers`` with the general LLM's choice in place of their own.
+        """Yield ``answers`` with the general LLM's choice in place of their own; calls the LLM.
 
-        Rows of a plan stay as they are.
+        Rows of a plan and errors stay as they are.
         """
 
         def call(item: tuple[int, Answer | KgqaError]) -> Reply | None:
-            """Ask the general LLM about one answer, None for rows of a plan."""
+            """Ask the general LLM about one answer; None, without a call, for rows of a plan."""
             number, answer = item
             if isinstance(answer, KgqaError):
                 raise answer

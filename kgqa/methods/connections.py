@@ -104,7 +104,10 @@ def _kind_of(store: GraphStore, question: str, topics: Sequence[TopicEntity]) ->
 
 
 def _shortest(store: GraphStore, first: int, second: int, form: PathFormat) -> list[GroundedPath]:
-    """Return the shortest paths between two entities, none if they are too far apart."""
+    """Return the shortest paths between two entities.
+
+    [] if they are more than ``_FARTHEST`` hops apart.
+    """
     for hops in range(1, _FARTHEST + 1):
         rules = WalkRules(hops, "both")
         table, _ = paths_between(store, keys_array([first]), keys_array([second]), rules)
@@ -114,7 +117,10 @@ def _shortest(store: GraphStore, first: int, second: int, form: PathFormat) -> l
 
 
 def _in_common(store: GraphStore, first: int, second: int, form: PathFormat) -> list[GroundedPath]:
-    """Return the paths of two facts through a shared entity, by the same relation if possible."""
+    """Return the paths of two facts through a shared entity, by one relation if possible.
+
+    Entities come before values. [] if they share nothing.
+    """
     rules = WalkRules(2, "both", types=False)
     table, _ = paths_between(store, keys_array([first]), keys_array([second]), rules)
     table = table.take(np.flatnonzero(table.length == 2))
@@ -133,6 +139,6 @@ def _in_common(store: GraphStore, first: int, second: int, form: PathFormat) -> 
 
 
 def _grounded(store: GraphStore, table: PathTable, form: PathFormat) -> list[GroundedPath]:
-    """Return the first paths of ``table`` that are grounded in the store."""
+    """Return the first ``_MAX_PATHS`` paths of ``table``, without those that the store lacks."""
     rows = np.arange(min(len(table), _MAX_PATHS))
     return [path for path in ground(store, table.take(rows), form) if path is not None]

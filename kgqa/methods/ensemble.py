@@ -165,7 +165,10 @@ class Ensemble(Method[EnsembleOptions]):
     def _some(
         self, store: GraphStore, taken: Sequence[tuple[int, LinkedQuestion | KgqaError]]
     ) -> Found:
-        """Answer a batch of questions: ask member after member until a question is decided."""
+        """Answer a batch of numbered questions: ask member after member until each is decided.
+
+        Yields number and findings, or the error, as soon as a question is decided.
+        """
         open_: dict[int, LinkedQuestion] = {}
         for number, question in taken:
             if isinstance(question, KgqaError):
@@ -187,14 +190,20 @@ class Ensemble(Method[EnsembleOptions]):
                     yield one, self._pooled(found[one])
 
     def _is_sure(self, answer: Answer | KgqaError) -> bool:
-        """Return whether the first member's answer is confident enough to stand alone."""
+        """Return whether the first member's answer is confident enough to stand alone.
+
+        Only for a question with one topic entity; never if ``sure`` is None.
+        """
         if self.sure is None or isinstance(answer, KgqaError) or answer.confidence is None:
             return False
         single = len(answer.topic_entities) == 1
         return single and bool(answer.answers) and answer.confidence >= self.sure
 
     def _agree(self, given: Sequence[Answer | KgqaError]) -> bool:
-        """Return whether members give the same answers, so that no further one is asked."""
+        """Return whether all members so far give the same answers, so that no further one is asked.
+
+        Only for a question with one topic entity; never if ``sure`` is None.
+        """
         if self.sure is None or len(given) < 2:
             return False
         good = [one for one in given if not isinstance(one, KgqaError) and one.answers]
@@ -208,7 +217,11 @@ class Ensemble(Method[EnsembleOptions]):
         )
 
     def _pooled(self, given: Sequence[Answer | KgqaError]) -> Findings | KgqaError:
-        """Return the pooled findings of the members that answered, or the first error."""
+        """Return the pooled findings of the members that answered, or the first error if none did.
+
+        ``given``: the members' answers or errors, in their order. The findings have no answers if
+        members disagree too much.
+        """
         good: list[tuple[str, float, Answer]] = []
         notes: list[str] = []
         for member, one in zip(self._made, given, strict=False):
@@ -348,7 +361,7 @@ class Auto(Ensemble):
         return self._by(Gcr(self.options, self.resources, general=general))
 
     def _of_gcr(self) -> str:
-        """Return an option set by the user that only gcr has, or "" without one."""
+        """Return a phrase for the option set by the user that only gcr has, "" if there is none."""
         settings = self.resources.settings
         if settings.model or settings.adapter:
             return f"the KG-LLM {settings.model or settings.adapter}"
@@ -380,7 +393,11 @@ class Auto(Ensemble):
         return self._member(0) if len(self._makers) == 1 else None
 
     def findings(self, store: GraphStore, questions: Iterable[LinkedQuestion | KgqaError]) -> Found:
-        """Yield each question's number with its findings, in batches."""
+        """Yield each question's number with its findings, in batches.
+
+        Plans answer first, if they are confident; other questions go to paths, and to less
+        confident plans if paths have no answer.
+        """
         if not self._whole_graph:
             yield from self._by_paths(store, questions)
             return
@@ -423,7 +440,10 @@ class Auto(Ensemble):
                 yield one.number, each
 
     def _asked_class(self, store: GraphStore, question: LinkedQuestion | KgqaError) -> str | None:
-        """Return the class that a question asks for by name, None without one."""
+        """Return the class that a question asks for by name, None if it names none.
+
+        None also for choices, yes-or-no questions, and graphs without classes or with very many.
+        """
         if isinstance(question, KgqaError) or question.choices or question.is_yes_no:
             return None
         return asked_class(question.question, store.schema()) if _has_classes(store) else None
@@ -432,7 +452,8 @@ class Auto(Ensemble):
     def _names_nothing(store: GraphStore, question: LinkedQuestion | KgqaError) -> bool:
         """Return whether every topic entity was linked from a common noun, part of its name.
 
-        Of 45 such questions over nine graphs paths answered none.
+        Only for a graph with few relations, and not for choices and yes-or-no questions. Of 45 such
+        questions over nine graphs paths answered none.
         """
         if isinstance(question, KgqaError) or question.choices or question.is_yes_no:
             return False
@@ -456,10 +477,11 @@ class Auto(Ensemble):
         class_: str | None = None,
         least: float = SURE_PLAN,
     ) -> Findings | None:
-        """Return the findings of a plan with at least the confidence ``least``, else None.
+        """Return the findings of a plan of at least the confidence ``least``.
 
-        ``class_``: keep only answers of this class. Only for a graph with few classes: elsewhere a
-        missing path means that there is no answer.
+        None if there is none, or a path shows the answer better. ``planned``: returns the findings
+        of the best plan; ``class_``: the plan must give nodes of this class. Only for a graph with
+        few classes: elsewhere a missing path means that there is no answer.
         """
         if isinstance(question, KgqaError) or question.choices:
             return None
@@ -499,7 +521,7 @@ class Auto(Ensemble):
         question: LinkedQuestion | KgqaError,
         planned: Callable[[], Findings | KgqaError],
     ) -> Findings | None:
-        """Return the findings of a plan in which an unnamed row joins the two entities, else None.
+        """Return the findings of a plan in which an unnamed row joins two topic entities, or None.
 
         "Does Delta fly to Denver?" asks for a flight with both, not for a relation between them.
         """
@@ -540,7 +562,10 @@ class Auto(Ensemble):
     def _values_of(
         self, store: GraphStore, found: Findings, planned: Callable[[], Findings | KgqaError]
     ) -> Findings | None:
-        """Return a plan's findings if paths end at an unnamed node that only holds values."""
+        """Return a plan's findings if paths lead to an unnamed node that only holds values.
+
+        None otherwise, or if the plan does not give a value with enough confidence.
+        """
         best = found.answers[0]
         if best.id is None or best.name != best.id or not _has_classes(store):
             return None
@@ -561,7 +586,7 @@ class Auto(Ensemble):
     def _planned(
         self, store: GraphStore, question: LinkedQuestion | KgqaError
     ) -> Findings | KgqaError:
-        """Return the findings of the best plan for a question, or the error if it has none."""
+        """Return the findings of the best plan for a question, or the error that it ends in."""
         if isinstance(question, KgqaError):
             return question
         try:
@@ -580,7 +605,10 @@ class Auto(Ensemble):
 
     @property
     def _whole_graph(self) -> bool:
-        """Whether plans answer questions about the whole graph: not if gcr was requested."""
+        """Whether plans answer questions about the whole graph.
+
+        Not if every question has its own graph, or an option was set that only gcr has.
+        """
         return self.resources.store is not None and not self._of_gcr()
 
     def _whole(
@@ -589,7 +617,10 @@ class Auto(Ensemble):
         question: LinkedQuestion | KgqaError,
         planned: Callable[[], Findings | KgqaError],
     ) -> Findings | KgqaError | None:
-        """Return a plan's findings if the question is about the whole graph, else None."""
+        """Return a plan's findings, or its error, if the question is about the whole graph.
+
+        Otherwise None. ``planned``: returns the findings of the best plan for it.
+        """
         if isinstance(question, LinkedQuestion) and question.is_yes_no:
             return self._compared(store, question)
         if isinstance(question, KgqaError) or question.choices:
@@ -689,7 +720,10 @@ class Auto(Ensemble):
         return found
 
     def _compared(self, store: GraphStore, question: LinkedQuestion) -> Findings | None:
-        """Answer whether the first of two entities has more of a property; None if not asked."""
+        """Answer "yes" or "no" if a question asks whether the first of two entities has more.
+
+        None for other questions, or if no plan with an order compares the two.
+        """
         choice = as_choice(question.question)
         found = self._planned(store, replace(question, question=choice)) if choice else None
         if not isinstance(found, Findings) or not found.result or not found.answers:
@@ -709,7 +743,10 @@ class Auto(Ensemble):
     def _some(
         self, store: GraphStore, taken: Sequence[tuple[int, LinkedQuestion | KgqaError]]
     ) -> Found:
-        """Yield findings of a batch; rank alone answers yes-or-no questions about two entities."""
+        """Yield findings of a batch; rank alone answers yes-or-no questions about two entities.
+
+        For the other questions an endpoint prefetches the data that rank needs.
+        """
         whether: dict[int, LinkedQuestion] = {}
         for member in map(self._member, range(2)):  # the third may not be needed
             if isinstance(member, Rank):
@@ -729,7 +766,7 @@ class Auto(Ensemble):
         yield from super()._some(store, [one for one in taken if one[0] not in whether])
 
     def own_settings(self) -> dict[str, Any]:
-        """Return the members' settings, and those of combining their votes."""
+        """Return the settings of the only member, or of several and of combining their votes."""
         return self.alone.own_settings() if self.alone is not None else super().own_settings()
 
 
@@ -744,7 +781,7 @@ class _Pathwise(NamedTuple):
 
 
 def pool(votes: Sequence[tuple[float, Findings]]) -> list[RankedAnswer]:
-    """Return the entities of all answers with their pooled scores, best first.
+    """Return the entities of all findings with their pooled scores, best first.
 
     ``votes``: findings with their weights. The scores of ``answers`` and ``others`` of each are
     normalised to sum 1; findings without answers are left out. An entity without an id is
@@ -787,7 +824,7 @@ def _is_frequency(question: str, topic: TopicEntity) -> bool:
 
 
 def _is_named(topic: TopicEntity) -> bool:
-    """Return whether a question mentions an entity by its whole name, not by one word of it."""
+    """Return whether a question mentions an entity by its whole name, and not by a number."""
     words = [stem(one) for one in normalise(topic.mention or topic.name).split()]
     return topic.mention[:1].isdigit() is False and words == [
         stem(one) for one in normalise(topic.name).split()
@@ -807,7 +844,7 @@ def _stands_apart(question: str, mention: str) -> bool:
 
 
 def _classes_named(store: GraphStore) -> set[frozenset[str]]:
-    """Return the stems of each class name of a graph."""
+    """Return the stems of each class's names; empty for a store without a schema."""
     if not isinstance(store, PropertyGraph):
         return set()
     types = queryable(cast("QueryStore", store)).schema().types
@@ -822,12 +859,12 @@ def _compares(found: Findings, topics: Sequence[TopicEntity]) -> bool:
 
 
 def _has_classes(store: GraphStore) -> TypeGuard[PropertyGraph]:
-    """Return whether a graph has classes, but not very many."""
+    """Return whether a graph has classes, but no more than ``MOST_CLASSES``."""
     return isinstance(store, PropertyGraph) and 0 < len(store.schema().types) <= MOST_CLASSES
 
 
 def _together(used: Sequence[KgLlmUse]) -> KgLlmUse:
-    """Return the use of several KG-LLMs as one: names joined, counts added."""
+    """Return the use of several KG-LLMs as one: names joined, counts added; NO_KG_LLM for none."""
     if not used:
         return NO_KG_LLM
     adapters = dict.fromkeys(one.adapter for one in used if one.adapter)
@@ -843,7 +880,8 @@ def _together(used: Sequence[KgLlmUse]) -> KgLlmUse:
 def staleness_note(learnt: Mapping[str, Any], info: KGInfo) -> str:
     """Return a note if the KG has changed much since its own model was trained, else "".
 
-    ``learnt``: the number of changes and of relations when it was trained.
+    ``learnt``: the number of changed edges and of relations then, by name; a missing number is
+    taken as the present one.
     """
     changed = info.changed - int(learnt.get("changed", info.changed))
     new = info.next_relation - int(learnt.get("relations", info.next_relation))
@@ -891,7 +929,8 @@ def _counts_kind(result: QueryResult, question: LinkedQuestion) -> bool:
 def _counts_for(found: Findings, question: LinkedQuestion, rows: str) -> bool:
     """Return whether a plan counts the requested class with a condition on every topic entity.
 
-    ``rows``: the class of a lone table's rows, whose name the question need not have.
+    ``found``: the plan's findings; ``rows``: the class of a lone table's rows, whose name the
+    question need not have.
     """
     topics = {topic.id for topic in question.topics}
     ids = _counted(found.result, len(topics) + 1) if found.result else set()
@@ -903,7 +942,10 @@ def _counts_for(found: Findings, question: LinkedQuestion, rows: str) -> bool:
 
 
 def _counted(result: QueryResult, most: int) -> set[str | None]:
-    """Return up to ``most`` ids of the entities that a plan counts, None for counted values."""
+    """Return up to ``most`` ids of the entities that a plan counts, None for counted values.
+
+    Empty if it counts no nodes.
+    """
     if not result.rows or not any(_counts(item) for item in result.plan.give):
         return set()
     return set(result.counted_ids(most))

@@ -183,9 +183,10 @@ class Gcr(KgLlmMethod[GcrOptions]):
         index: TrieIndex | None,
         said: Mapping[int, str] = MappingProxyType({}),
     ) -> Found:
-        """Decode questions; retry without the index those whose shard is damaged.
+        """Decode questions and yield their findings or errors.
 
-        ``said``: what to note with the answer to a question, by its number.
+        Questions whose shard is damaged are decoded again without the index. ``said``: what to note
+        with the answer to a question, by its number.
         """
         taken: list[_Decoding] = []
         failed: list[tuple[int, KgqaError]] = []
@@ -255,7 +256,11 @@ class Gcr(KgLlmMethod[GcrOptions]):
     def _finished(
         self, store: GraphStore, rules: WalkRules, active: _Decoding, outcome: DecodingOutcome
     ) -> Findings:
-        """Return the findings of a finished search: grounded paths, ranked answers, notes."""
+        """Return the findings of a finished search: grounded paths, ranked answers, notes.
+
+        Decoded paths that the graph lacks are left out, with a note. Raises EmptyLanguageError if
+        all are, ShardDamagedError if one from the index is.
+        """
         result = _result(outcome)
         hypotheses = result.hypotheses
         written = None
@@ -305,7 +310,10 @@ class Gcr(KgLlmMethod[GcrOptions]):
     # ── multiple choice ─────────────────────────────────────────────────────────────────────
 
     def _choice(self, store: GraphStore, question: LinkedQuestion, rules: WalkRules) -> Findings:
-        """Answer a multiple-choice question by decoding paths to each choice."""
+        """Answer a multiple-choice question by decoding paths to each choice in its own search.
+
+        Paths that are probable without the question, too, weigh less.
+        """
         # K paths in all, and at least one of each choice that a path leads to
         began = time.perf_counter()
         choices = find_choices(store, question.choices)
@@ -409,7 +417,7 @@ def ranking_options(
 
 
 def search_of(options: GcrOptions, k: int | None = None) -> SearchStrategy[Any]:
-    """Return the search that ``options`` select; ``k``: a smaller number of paths, if given."""
+    """Return the search that ``options`` select; ``k``: for so many paths, without its groups."""
     own = options.search_options
     if k is not None and own is not None and getattr(own, "groups", None) is not None:
         own = own.model_copy(update={"groups": None})
@@ -417,20 +425,26 @@ def search_of(options: GcrOptions, k: int | None = None) -> SearchStrategy[Any]:
 
 
 def _strategy(name: str, own: Any = None) -> SearchStrategy[Any]:
-    """Return the search strategy with this name and options."""
+    """Return the search strategy with this name.
+
+    ``own``: its options, None for the default ones.
+    """
     strategy: SearchStrategy[Any] = SEARCHES.entry(name).load()(own or SEARCHES.options(name, {}))
     return strategy
 
 
 def _build_options(options: GcrOptions) -> dict[str, Any]:
-    """Return the options, as set, that a matching index must be built with."""
+    """Return the options that a matching index must be built with; those not set are left out."""
     names = ["model", "adapter", "preset", "hops", "direction", "mediators"]
     given = {name: getattr(options, name) for name in names}
     return {name: value for name, value in given.items() if value is not None}
 
 
 def _result(outcome: DecodingOutcome) -> SearchResult:
-    """Return a search's result; raise its error, or TimeLimitError if it has no path."""
+    """Return a search's result, or raise its error.
+
+    Raises TimeLimitError for an exact search that spent its forward passes without a path.
+    """
     result = outcome.found()
     certificate = result.certificate
     if not result.hypotheses and certificate is not None and not certificate.proven:

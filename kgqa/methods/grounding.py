@@ -88,9 +88,10 @@ def composed(topics: Sequence[TopicEntity]) -> tuple[ConstraintUse, ...]:
 def _of_index(
     topics: Sequence[TopicEntity], index: TrieIndex, notes: list[str]
 ) -> tuple[Constraint, list[StoredTrie]] | None:
-    """Return the constraint of the topics' stored tries, None if the index lacks one.
+    """Return the constraint of the topics' stored tries, and the tries.
 
-    Small tries become arrays; large ones are decoded as they are stored.
+    None if the index lacks one, or a shard is damaged, with a message in ``notes``; also if they
+    have no path. Small tries become arrays; large ones are decoded as they are stored.
     """
     stored = []
     try:
@@ -253,7 +254,7 @@ def _written(
     paths: Sequence[Sequence[int]],
     most_tokens: int,
 ) -> list[tuple[str, int]]:
-    """Return the text after each of ``paths`` and its number of tokens."""
+    """Return for each of ``paths`` the text written after it, and its number of tokens."""
     closing = kg_llm.encoder.marker_id(kg_llm.card.end)
     assert closing is not None  # a constraint without it would not have been made
     options = SpanOptions(

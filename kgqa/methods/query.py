@@ -209,7 +209,10 @@ class Query(Method[QueryOptions]):
         return {**chooser, "preset": None, "hops": None}
 
     def answer(self, store: GraphStore, question: LinkedQuestion) -> Findings:
-        """Return the rows of the best plan. Raises GraphError, UsageError."""
+        """Return the rows of the best plan, or an overview of the graph if requested.
+
+        Without a plan or a word: no answer, and a note. Raises GraphError, UsageError.
+        """
         if not any(map(str.isalnum, question.question)):
             return Findings(notes=(UNSAID,), confidence=0.0)
         if _OVERVIEW.match(question.question):
@@ -219,7 +222,10 @@ class Query(Method[QueryOptions]):
         )
 
     def asks_listed(self, store: Any, question: str) -> bool:
-        """Return whether a question lists several properties to output."""
+        """Return whether a question lists several properties to output.
+
+        False for a graph without classes, or with very many.
+        """
         graph: Any = queryable(cast("Any", store)) if isinstance(store, PropertyGraph) else None
         if graph is None or not 0 < len(graph.schema().types) <= MOST_CLASSES:
             return False
@@ -354,7 +360,10 @@ class Query(Method[QueryOptions]):
         )  # fmt: skip
 
     def _planned(self, reading: QuestionReading) -> list[ScoredPlan]:
-        """Return the plans to run, the best first; the ranker is used only for named classes."""
+        """Return the plans to run, the best first.
+
+        A plan ranker, if given, sorts those of named classes.
+        """
         most = self.options.plans
         if self.options.plan_ranker is None or reading.plain:
             return PlanSearch(reading).plans(most)
@@ -372,9 +381,9 @@ class Query(Method[QueryOptions]):
         literals: Stated,
         parts: SchemaParts,
     ) -> tuple[float, list[str], list[str]]:
-        """Return the penalty for words that a plan ignores, the unknown names, and these words.
+        """Return a factor for words that a plan ignores, the unknown names, and these words.
 
-        Unknown names are in nothing of the graph; ignored are values and words that the plan lacks.
+        The factor, at most 1, lowers the confidence. Unknown names are in nothing of the graph.
         ``bare``: the question without stored values.
         """
         plan = best.plan
@@ -408,9 +417,9 @@ class Query(Method[QueryOptions]):
     def _same_noun(self, graph: Any, question: str, plan: Plan, words: Sequence[str]) -> str:
         """Return the requested noun if it is a synonym of the plan's class, else "".
 
-        ``words``: those that no name of the plan explains: of a film, "movies". A lone table may be
-        named after a file; its rows are then compared by columns and names: cars have cylinders and
-        horsepower, and one is a Datsun 610.
+        ``words``: those of the question that no name of the plan explains, such as "movies" for
+        films. A lone table may be named after a file; its rows are then compared by columns and
+        names: cars have cylinders and horsepower, and one is a Datsun 610.
         """
         noun = stem((asked_noun(question) or question).partition(" ")[0].lower())
         if noun not in words or not plan.nodes or not plan.nodes[0]:
@@ -427,7 +436,10 @@ class Query(Method[QueryOptions]):
 
     @staticmethod
     def _guesses(bare: str, plan: Plan, literals: Stated, parts: SchemaParts) -> bool:
-        """Return whether a plan searches for a quoted text in a property that is not mentioned."""
+        """Return whether a plan searches for a quoted text in a property that is not mentioned.
+
+        ``bare``: the question without stored values.
+        """
         mentions = Mentions(
             blanked(bare, ((literal.start, literal.end) for literal in literals.literals))
         )
@@ -446,7 +458,10 @@ class Query(Method[QueryOptions]):
         return False
 
     def _asked(self, graph: Any, question: str) -> _QuestionParts:
-        """Read a question for planning: its literals, stored values and requested columns."""
+        """Return a question's parts for planning: literals, stored values and requested columns.
+
+        The last question's are remembered.
+        """
         parts, values = self._of(graph)
         last, key = self._last, (self._version, question)
         if last is None or last[0] != key:
@@ -462,9 +477,10 @@ class Query(Method[QueryOptions]):
         return last[1]
 
     def _unmeasured(self, question: str, best: ScoredPlan, words: Sequence[str]) -> list[str]:
-        """Return the measure that a question sums or maximises, if the schema has no name like it.
+        """Return the measures that a question sums or maximises and no name of the plan resembles.
 
-        ``words``: those of the question that no name of the plan explains.
+        ``words``: those of the question that no name of the plan explains. [] if rows are counted
+        or the plan calculates.
         """
         plan = best.plan
         counted = [item.of for item in plan.items() if isinstance(item, Aggregate)]
@@ -490,7 +506,7 @@ class Query(Method[QueryOptions]):
     def _strange(
         self, question: str, best: ScoredPlan, result: QueryResult | None, parts: SchemaParts
     ) -> str:
-        """Return the requested class, as said, if the plan has none of that name, else "".
+        """Return the requested class, as said, if the plan has none of a similar name, else "".
 
         "Which movies are there?" about a graph without movies has a best plan, too: for another
         class. So has "Which movies have no director?", which finds nothing.
@@ -513,7 +529,7 @@ class Query(Method[QueryOptions]):
     def _lacking(
         self, bare: str, best: ScoredPlan, found: Sequence[FoundValue], parts: SchemaParts
     ) -> str:
-        """Return the noun asked of a named entity if the plan gives something else, else "".
+        """Return the noun asked of a named entity if the plan outputs something else, else "".
 
         "What is Bo's salary?" is never answered with Bo, nor with Bo's most similar property.
         ``bare``: the question without stored values.
@@ -545,7 +561,11 @@ class Query(Method[QueryOptions]):
         return not unexplained(noun.split()[-1], [*_names(best.plan), *best.nouns, *called])
 
     def findings_of(self, read: Read) -> Findings:
-        """Return the findings of the best plan that was run."""
+        """Return the findings of the best plan that was run.
+
+        Without answers, but with a note, if it does not fit the question or its confidence is too
+        low; in the latter case its rows are ``others``.
+        """
         timings = Timings(decode=read.seconds[0], ground=read.seconds[1])
         cost: dict[str, Any] = {
             "forward_passes": 1,
@@ -649,7 +669,10 @@ class Query(Method[QueryOptions]):
 
 
 def _names_of_rows(store: Any, rows: EntityType) -> list[str]:
-    """Return the names of a few rows of a lone table, without those that are numbers."""
+    """Return the names of a few rows of a lone table; names without letters are left out.
+
+    [] for a very large table.
+    """
     if rows.count > _MOST_ROWS:
         return []
     keys = store.instances(rows.name)
@@ -659,7 +682,7 @@ def _names_of_rows(store: Any, rows: EntityType) -> list[str]:
 
 
 def _about_rows(store: Any, parts: SchemaParts, encoder: SentenceEncoder) -> NDArray[np.float32]:
-    """Return a vector of a lone table's subject: mean of its columns plus mean of row names."""
+    """Return a vector of a lone table's subject: mean of column names plus mean of row names."""
     rows = parts.index.types[parts.rows]
     columns = [rows.name, *(one.name for one in rows.properties)]
     columns += [one.relation for one in parts.index.schema.relations if one.head == rows.name]
@@ -673,6 +696,8 @@ def _about_rows(store: Any, parts: SchemaParts, encoder: SentenceEncoder) -> NDA
 def within(plan: Plan, ids: Set[str], types: Set[str]) -> Plan | None:
     """Restrict a plan to the entities ``ids``; None if none of its nodes has one of ``types``.
 
+    The first output node of these types is restricted, otherwise the first one of the pattern.
+
     >>> print(within(Plan(("Book",)), {"Book/1"}, {"Book"}))
     Book | Book in "Book/1" | give Book
     """
@@ -685,7 +710,7 @@ def within(plan: Plan, ids: Set[str], types: Set[str]) -> Plan | None:
 
 
 def _of_two_classes(graph: Any, question: str, parts: SchemaParts) -> frozenset[str]:
-    """Return the classes that the question mentions and that share entities with each other."""
+    """Return the mentioned classes of which two share entities; empty if fewer are mentioned."""
     mentions = Mentions(question)
     said = [type_ for type_ in parts.index.types if mentions.share(type_) == 1]
     if len(said) < 2 or len(said) > _MOST_MENTIONED or isinstance(graph, PlainGraph):
@@ -702,7 +727,7 @@ def readings_of(
     ranked: Sequence[tuple[ScoredPlan, QueryResult | None]],
     run: Callable[[Plan], QueryResult | None],
 ) -> tuple[PlanReading, ...]:
-    """Return the first two plans whose results are not empty and differ.
+    """Return up to two plans whose results have values and differ, each with its sentence.
 
     ``ranked``: the best first, each with its result, or None if it is still to ``run``.
     """
@@ -723,7 +748,8 @@ def readings_of(
 def as_read(answer: Answer, number: int, run: Callable[[Plan], QueryResult]) -> Answer:
     """Return an answer according to its alternative reading ``number``, counted from 1.
 
-    ``run`` runs a plan. Raises UsageError for a number of no reading, PlanError.
+    ``run`` runs a plan; its rows replace answers and paths. Raises UsageError for an unknown
+    number, PlanError.
     """
     readings = answer.readings
     if not 0 < number <= len(readings):
@@ -778,7 +804,7 @@ def _texts_of(plan: Plan) -> list[str]:
 def unknown_names(
     question: str, values: Sequence[FoundValue | Stating], parts: SchemaParts
 ) -> list[str]:
-    """Return the capitalised names in a question that nothing in the graph has."""
+    """Return the capitalised names in a question that are not in ``values`` nor the schema."""
     known, found = _known(parts), []
     for match in re.finditer(r"(?<=[\w,;:] )[A-Z][\w.'-]*(?: [A-Z][\w.'-]*)*", question):
         inside = any(value.start < match.end() and match.start() < value.end for value in values)
@@ -798,7 +824,7 @@ def unused(
 ) -> list[str]:
     """Return the values and numbers in a question that the plan does not use, as written.
 
-    ``names``: the schema's names, which a question may quote.
+    ``names``: the schema's names, which a question may quote; they do not count.
     """
     held: set[str] = set()
     limits: set[str] = set()
@@ -845,7 +871,7 @@ def passed_over(question: str, plan: Plan, nouns: Sequence[str] = ()) -> str:
 def has_words_of(
     plan: Plan, question: str, schema: GraphSchema, nouns: Mapping[str, str], *, about: bool = False
 ) -> bool:
-    """Return whether a question contains a name of the plan, or the plan compares something.
+    """Return whether a question mentions a name of the plan, or the plan compares something.
 
     Synonyms of classes and relations count as names. ``nouns``: of unnamed classes, whose words say
     less, so that an order or a number is enough. ``about``: a condition on the named topic entity
@@ -907,9 +933,10 @@ def kind_asked(question: str) -> str:
 
 
 def confidence_of(worth: Sequence[float], temperature: float, same: Sequence[bool]) -> float:
-    """Return the softmax probability of the first plan among several, from their scores.
+    """Return the softmax probability of the first plan among several; 0 if there are none.
 
-    ``same``: which plans have the same result as the first; their probabilities are added.
+    ``worth``: their scores; ``same``: which plans have the same result as the first; their
+    probabilities are added.
     """
     if not worth:
         return 0.0
@@ -937,7 +964,9 @@ def named_by_kind(question: str, topic: TopicEntity) -> bool:
 
 
 def given_itself(question: str, plan: Plan) -> str:
-    """Return "when" or "how old" if a plan outputs the named entity instead of a value, else "".
+    """Return "when" or "how old", as said, if a plan outputs a named entity instead of a value.
+
+    "" for other plans and questions.
 
     >>> of_ann = Comparison(PropertyRef(NodeRef(0), "name"), "=", ("Ann",))
     >>> given_itself("How old is Ann?", Plan(("Guest",), where=(of_ann,), give=(NodeRef(0),)))
@@ -948,7 +977,7 @@ def given_itself(question: str, plan: Plan) -> str:
 
 
 def _gives_named(plan: Plan) -> bool:
-    """Return whether a plan's first output is a node that it has a condition on."""
+    """Return whether a plan's first output is a node that one of its conditions is on."""
     given = plan.give[0]
     return isinstance(given, NodeRef) and any(
         ref == given for one in plan.where for ref in owners(one.left)
@@ -983,7 +1012,10 @@ def overview(schema: GraphSchema) -> Findings:
 
 
 def counted_words(result: QueryResult) -> str:
-    """Return the counted entities of the first row in words: "12 films: A, B, … and 4 more"."""
+    """Return the counted entities of the first row in words: "12 films: A, B, … and 4 more".
+
+    "" if there are none.
+    """
     if result.source is None or not len(result) or not result.plan.grouped:
         return ""
     for one in result.evidence(0, _LISTED).counted:
@@ -999,7 +1031,7 @@ def counted_words(result: QueryResult) -> str:
 
 
 def _answer(row: tuple[Cell, ...], result: QueryResult) -> RankedAnswer:
-    """Return the first cell of a row as an answer."""
+    """Return the first cell of a row as an answer; one that is not an entity as text."""
     first = row[0]
     if isinstance(first, Node):
         return RankedAnswer(first.id, first.name, 1.0, grounded=True)
@@ -1008,13 +1040,16 @@ def _answer(row: tuple[Cell, ...], result: QueryResult) -> RankedAnswer:
 
 
 def _first_column(result: QueryResult) -> tuple[int, set[object]]:
-    """Return the number of rows, and the distinct values of the first column."""
+    """Return the number of all rows if some are missing, else 0, and the first column's values."""
     rows = [*result.rows, *result.tied]
     return result.rows_in_all, {row[0].id if isinstance(row[0], Node) else row[0] for row in rows}
 
 
 def is_idle(result: QueryResult, run: Callable[[Plan], QueryResult | None]) -> bool:
-    """Return whether a superlative is trivial: only one candidate, or all counts are 1."""
+    """Return whether a superlative decides nothing: only one candidate, or all counts are 1.
+
+    ``run``: runs a plan, None if it fails; a second row is asked for.
+    """
     plan = result.plan
     if not plan.order or plan.limit != 1 or plan.skip or plan.first is not None:
         return False
@@ -1047,7 +1082,7 @@ def _joins(plan: Plan) -> bool:
 
 
 def _names(plan: Plan) -> list[str]:
-    """Return the names and values that a plan's text contains."""
+    """Return the names and values in a plan's text, and the opposites of its flags."""
     lasting = any(
         isinstance(value, str) and length(value) is not None
         for one in plan.where

@@ -145,9 +145,10 @@ class Rank(Method[RankOptions]):
     def foreseen(
         self, store: GraphStore, question: LinkedQuestion
     ) -> tuple[Mapping[int, Sequence[str]], Sequence[Candidate]]:
-        """Return the names of the topic entities, and other entities that the question names.
+        """Return the names of topic entities by key, and other entities that the question names.
 
-        An endpoint prefetches the neighbourhoods of both. Raises GraphError.
+        The latter only if conditions count. An endpoint prefetches the neighbourhoods of both.
+        Raises GraphError.
         """
         words = self._in(store)
         topics = keys_array([topic.key for topic in question.topics])
@@ -159,9 +160,9 @@ class Rank(Method[RankOptions]):
         return names, named_beside(store, words.question(question.question, -1, names), names)
 
     def look_ahead(self, store: GraphStore, question: LinkedQuestion) -> None:
-        """Have an endpoint prefetch, with another method's requests, the data for this question.
+        """Have an endpoint prefetch what this method needs, along with another's requests.
 
-        Raises GraphError.
+        Topic entities with very many hops are skipped. Raises GraphError.
         """
         question = affirmed(question)
         names, _ = self.foreseen(store, question)
@@ -337,7 +338,7 @@ class Rank(Method[RankOptions]):
         *,
         any_fact: bool,
     ) -> Findings:
-        """Return "yes" with the confirming paths between the two topic entities, or no answer.
+        """Return "yes" with the paths between the two topic entities that confirm it, or no answer.
 
         ``any_fact``: accept any fact between them: "Does the shop have it?".
         """
@@ -421,11 +422,11 @@ class Rank(Method[RankOptions]):
     def _weigh_steps(
         self, words: RankWords, asked: str, topic: TopicEntity, paths: RelationPaths
     ) -> Weighed:
-        """Return the scores of a topic's relation paths, also for a question in two steps.
+        """Return the scores of a topic's relation paths, also for a question in two parts.
 
-        1. Score the first step from the topic entity. If the topic lacks it, there is no answer.
-        2. Score the whole question on relation paths that begin with the best first step.
-        3. If that step itself scores best, test whether its tails have the second step.
+        1. Score the first part on relations of the topic entity. If none fits, there is no answer.
+        2. Score the whole question on relation paths that begin with the best of these relations.
+        3. If that relation alone scores best, test whether its tails have the second part.
         """
         things = [words.hop(step[-1]) for step in paths.steps if not words.is_value(step[-1])]
         asked = which_of_them(asked, things)
@@ -467,7 +468,11 @@ class Rank(Method[RankOptions]):
         paths: RelationPaths,
         more: NDArray[np.float64] | float = 0.0,
     ) -> Weighed:
-        """Return the scores of a topic's relation paths; ``more`` is added to their logits."""
+        """Return the scores of a topic's relation paths.
+
+        ``asked``: the question with ``x`` for the topic; ``more``: added to the relation paths'
+        logits.
+        """
         own = {step[0] for step in paths.steps if len(step) == 1}
         every = [*paths.steps, *((hop,) for hop in words.schema.missing(own))]
         count = len(paths.steps)
@@ -550,7 +555,7 @@ class Rank(Method[RankOptions]):
         found: Sequence[RelationPaths],
         weighed: Sequence[Weighed],
     ) -> Iterator[str]:
-        """Yield a note for each topic whose likely relation paths were not walked completely."""
+        """Yield a note for each topic that has likely relation paths not walked completely."""
         for topic, paths, one in zip(topics, found, weighed, strict=True):
             likely = self.answer_threshold * one.probability.max(initial=0.0)
             if left := [at for at in paths.closed if one.probability[at] >= likely]:
@@ -565,7 +570,7 @@ class Rank(Method[RankOptions]):
         return today_of(self.options.today, self.options.zone)[0]
 
     def _in(self, store: GraphStore) -> RankWords:
-        """Return the cached words and schema of a store."""
+        """Return the words and schema of a store, cached until the store or its schema changes."""
         known = self._words
         if known is None or known.store is not store or known.version != schema_version(store):
             folder = self.resources.settings.kg_folder(store.info.name)
@@ -580,10 +585,10 @@ class Rank(Method[RankOptions]):
         keys: Sequence[int],
         preferred: Sequence[IntArray],
     ) -> dict[int, list[tuple[float, GroundedPath]]]:
-        """Return the best path from each topic to each of ``keys``, with its log-probability.
+        """Return by key the best path from each topic, with its log-probability, best first.
 
-        Ties go to ``preferred`` (rows of each topic's table), then to the first row. Every path is
-        verified in the store; the entities keep their order.
+        Ties go to ``preferred`` (rows of each topic's table), then to the first row. Paths that the
+        store lacks, and keys without a path, are left out; the others keep their order.
         """
         by_key: dict[int, list[tuple[float, GroundedPath]]] = {key: [] for key in keys}
         wanted = np.array(sorted(by_key), np.int64)
@@ -606,7 +611,11 @@ class Rank(Method[RankOptions]):
 def _shown(
     evidence: dict[int, list[tuple[float, GroundedPath]]], k: int
 ) -> tuple[list[ScoredPath], list[ExpandedPath]]:
-    """Return the paths to the first ``k`` entities, and other tails of their relation paths."""
+    """Return the paths to the first ``k`` entities, and other tails of their relation paths.
+
+    A path to another entity by a new relation path is among the first. Paths of equal text are
+    joined.
+    """
     by_text: dict[str, list[tuple[float, GroundedPath]]] = {}
     source: dict[tuple[str, tuple[str, ...]], str] = {}
     expanded: list[ExpandedPath] = []
@@ -657,7 +666,7 @@ def _best_first(store: GraphStore, scores: Mapping[int, float]) -> list[int]:
 
 
 def _not_there(topics: Sequence[TopicEntity], weighed: Sequence[Weighed]) -> str:
-    """Return the message that the graph has no answer, with what is missing."""
+    """Return the message that the graph has no answer, with what is most probably missing."""
     named = " and ".join(said_name(topic.name) for topic in topics)
     most = max(weighed, key=lambda one: one.absent)
     if most.lacking:
@@ -666,7 +675,7 @@ def _not_there(topics: Sequence[TopicEntity], weighed: Sequence[Weighed]) -> str
 
 
 def _without(words: RankWords, hop: Hop) -> str:
-    """Return the phrase that a topic lacks a relation."""
+    """Return the phrase for an entity that lacks a relation."""
     said = said_name(words.hop(hop))
     return f"is not the {said} of anything" if hop[0] % 2 else f"does not have {said}"
 

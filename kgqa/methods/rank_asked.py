@@ -89,9 +89,9 @@ _ANY = stems_of(" ".join(english_words("anything")))
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """A question in two steps: ``first`` about the topic entity, ``rest`` about its answer.
+    """A question in two parts: ``first`` about the topic entity, ``rest`` about its answer.
 
-    ``noun``: the relation of the first step's answer to the topic entity. Both questions have ``x``
+    ``noun``: the relation of the first part's answer to the topic entity. Both questions have ``x``
     for the entity that they are about.
     """
 
@@ -101,7 +101,9 @@ class Steps:
 
 
 def two_steps(asked: str) -> Steps | None:
-    """Split a question, with ``x`` for its topic entity, into two steps; None if it has one.
+    """Split a question, with ``x`` for its topic entity, into two; None if it is a single one.
+
+    First "who is the director of x?", then the rest, with ``x`` for that director.
 
     >>> two_steps("Where was the director of x born?").rest
     'Where was x born?'
@@ -120,7 +122,7 @@ def two_steps(asked: str) -> Steps | None:
 
 
 def asked_noun(asked: str) -> str:
-    """Return the noun of the answer's type in a question, "" without one.
+    """Return the noun of the answer's type in a question, "" if it has none.
 
     >>> [asked_noun(one) for one in ("Which maritime court took x?", "Who runs x?", "nurses on x")]
     ['court', '', 'nurses']
@@ -132,12 +134,14 @@ def asked_noun(asked: str) -> str:
 
 
 def asked_kind(asked: str) -> frozenset[str]:
-    """Return the stems of the noun of the answer's type, empty without one."""
+    """Return the stems of the noun of the answer's type, empty if a question has none."""
     return stems_of(asked_noun(asked))
 
 
 def which_of_them(asked: str, relations: Sequence[str]) -> str:
     """Rewrite "how many children …" as "which children …" if a relation leads to children.
+
+    ``relations``: in words. Other questions are returned unchanged.
 
     >>> which_of_them("How many children did x have?", ["children"])
     'Which children did x have?'
@@ -155,8 +159,9 @@ def evidence_of(
 ) -> tuple[float, float, float]:
     """Return an answer's evidence: its log-odds, its lead, and the fraction of words explained.
 
-    The lead is that of the first relation path's ``share``, as a logarithm; the words are the part
-    of the question's that the ``relations`` of the answer's path say, 0..1.
+    ``score``: the answer's probability. The lead is that of the likeliest relation path's ``share``
+    over the next, as a logarithm; the fraction, 0 to 1, is of the question's words that the
+    ``relations`` of the answer's path have.
 
     >>> evidence_of(0.5, np.array([0.1, 0.5]), "Who painted x?", ["painted by"])[1:]
     (1.609..., 1.0)
@@ -172,7 +177,8 @@ def evidence_of(
 def says_a_part(asked: str, words: RankWords, steps: Sequence[Hop]) -> bool:
     """Return whether a relation path answers only a part of a question, or something else.
 
-    It is walked the wrong way, is the first of two steps, or is of another dimension: "how tall".
+    It is walked the wrong way, answers the first of two parts, or is of another dimension: "how
+    tall".
     """
     said = words.hop(steps[-1])
     step = two_steps(asked)
@@ -181,9 +187,10 @@ def says_a_part(asked: str, words: RankWords, steps: Sequence[Hop]) -> bool:
 
 
 def is_other_kind(asked: str, words: RankWords, steps: Sequence[Hop], key: int) -> bool:
-    """Return whether the graph has entities of the requested type, and an answer is not one.
+    """Return whether the graph has entities of the requested type, and the answer is not one.
 
-    A graph with nurses says what a receptionist is. Raises GraphError.
+    ``key``: of the answer; ``steps``: the relation path to it. A graph with nurses says what a
+    receptionist is. Raises GraphError.
     """
     kind = asked_kind(asked) & stems_of(" ".join(words.kinds)) - _LITTLE - _ANY
     said = stems_of(normalise(words.hop(steps[-1])))
@@ -204,7 +211,7 @@ def says_kind(asked: str, text: str) -> bool:
 def adjustment(
     words: RankWords, ranker: PathRanker, asked: str, paths: RelationPaths
 ) -> NDArray[np.float32]:
-    """Return the adjustment of each relation path's logit. Raises GraphError."""
+    """Return what to add to each relation path's logit, by the answer's type. Raises GraphError."""
     added = np.zeros(len(paths.steps), np.float32)
     added[_other_kin(asked, words, paths.steps)] = -OTHER_KIN
     if _NO_VALUE.match(asked):
@@ -218,9 +225,9 @@ def adjustment(
 def next_said(
     asked: str, words: RankWords, every: Sequence[Sequence[Hop]], first: Hop
 ) -> list[int]:
-    """Return the relation paths that continue ``first`` by a fully mentioned relation.
+    """Return the indices of relation paths that continue ``first`` by a fully mentioned relation.
 
-    They count only if ``first`` itself is not mentioned: "used to treat" of what a brand contains.
+    [] if ``first`` itself is mentioned: "used to treat" of what a brand contains.
     """
     said = _content(asked)
     mine = _content(words.hop(first))
@@ -245,7 +252,7 @@ def _content(text: str) -> frozenset[str]:
 def turned(asked: str, words: RankWords, every: Sequence[Sequence[Hop]]) -> list[bool]:
     """Return for each relation path whether it runs against the requested direction.
 
-    Where the wording does not decide, only those that ``every`` has in both directions.
+    Where the wording does not decide, only those do that ``every`` has in both directions.
     """
     single = {steps[0] for steps in every if len(steps) == 1}
     return [
@@ -258,7 +265,8 @@ def turned(asked: str, words: RankWords, every: Sequence[Sequence[Hop]]) -> list
 def is_turned(asked: str, words: RankWords, steps: Sequence[Hop]) -> bool:
     """Return whether a relation path runs against the direction that the question asks for.
 
-    Where the wording does not decide, only a relation that entities have in both directions can.
+    Where the wording does not decide, :func:`kgqa.planning.question_words.turn` does, but only for
+    a relation that entities have in both directions.
     """
     said = said_turned(asked, words, steps)
     if said is not None or len(steps) != 1 or not words.schema.both_ways(steps[0]):
@@ -268,7 +276,10 @@ def is_turned(asked: str, words: RankWords, steps: Sequence[Hop]) -> bool:
 
 
 def said_turned(asked: str, words: RankWords, steps: Sequence[Hop]) -> bool | None:
-    """Return whether the wording says that a relation runs the other way, None if undecided."""
+    """Return whether the wording says that a relation runs the other way, None if it does not say.
+
+    None also for several hops, two different relations, and values.
+    """
     step, second = steps[0]
     if len(steps) != 1 or second not in (-1, step) or words.is_value(steps[0]):
         return None
@@ -279,9 +290,9 @@ def said_turned(asked: str, words: RankWords, steps: Sequence[Hop]) -> bool | No
 def surely_turned(asked: str, words: RankWords, steps: Sequence[Hop]) -> bool:
     """Return whether a relation runs against the requested direction beyond doubt.
 
-    A plural is spelt like a verb ("hosts"), so that the author of a graph may have meant either.
-    The wording decides only if entities have the relation in both directions, or it is surely a
-    verb.
+    ``steps``: the relation path, of one hop. A plural is spelt like a verb ("hosts"), so that the
+    author of a graph may have meant either. The wording decides only if entities have the relation
+    in both directions, or it is surely a verb.
     """
     if not said_turned(asked, words, steps):
         return False
@@ -290,9 +301,10 @@ def surely_turned(asked: str, words: RankWords, steps: Sequence[Hop]) -> bool:
 
 
 def says_another(asked: str, words: RankWords, steps: Sequence[Hop]) -> bool:
-    """Return whether a question mentions another relation of the graph, and none of this path.
+    """Return whether a question uses another relation of the graph, and none of this path.
 
-    "Who leases x?" is not answered by who owns it, if the graph has leases.
+    ``steps``: the relation path. "Who leases x?" is not answered by who owns it, if the graph has
+    leases.
     """
     own = {words.phrases[step // 2] for hop in steps for step in hop if step >= 0}
     every = {*words.phrases} - own
@@ -302,7 +314,7 @@ def says_another(asked: str, words: RankWords, steps: Sequence[Hop]) -> bool:
 
 
 def _says(asked: str, relation: str) -> bool:
-    """Return whether a question uses a relation as its verb or noun, in either direction."""
+    """Return whether a question uses a relation as verb or noun with a clear direction."""
     return answer_is_head(asked, relation) is not None
 
 
@@ -319,7 +331,7 @@ def _other_kin(asked: str, words: RankWords, every: Sequence[Sequence[Hop]]) -> 
 
 
 def _kin(text: str) -> set[tuple[str, str]]:
-    """Return the kinship words of a text, normalised over number and synonyms."""
+    """Return the kinship words of a text as (gender, beginning of the word)."""
     words = ("father" if word == "dad" else word for word in normalise(text).split())
     return {(GENDERS[word], word[:2]) for word in words if word in GENDERS}
 
@@ -327,7 +339,10 @@ def _kin(text: str) -> set[tuple[str, str]]:
 def _of_kind(
     words: RankWords, ranker: PathRanker, noun: str, paths: RelationPaths
 ) -> NDArray[np.float32]:
-    """Mark relation paths that lead mostly to entities called ``noun``; none if all do."""
+    """Return 1 for relation paths that lead mostly to entities called ``noun``, 0 for others.
+
+    All are 0 if none or all do.
+    """
     tails = _tails(paths)
     keys = keys_array(sorted({key for each in tails for key in each}))
     fits = _fits(words.store, stems_of(noun), keys)
@@ -342,7 +357,7 @@ def _of_kind(
 
 
 def _tails(paths: RelationPaths) -> list[list[int]]:
-    """Return a sample of the entities that each relation path leads to."""
+    """Return up to ``_TAILS`` entities that each relation path leads to, as keys."""
     tails: list[list[int]] = [[] for _ in paths.steps]
     for place, end in zip(paths.of.tolist(), paths.table.ends().tolist(), strict=True):
         if len(tails[place]) < _TAILS and end not in tails[place]:
@@ -351,7 +366,7 @@ def _tails(paths: RelationPaths) -> list[list[int]]:
 
 
 def foresee_kinds(store: GraphStore, asked: str, paths: RelationPaths) -> None:
-    """Have an endpoint prefetch the tails' data that :func:`adjustment` reads."""
+    """Have an endpoint prefetch the tails' data that :func:`adjustment` reads, if it does."""
     steps = two_steps(asked)
     asks = asked_kind(asked) or (steps is not None and asked_kind(steps.first))
     if asks and len(paths.steps) <= _MOST_READ:
@@ -377,7 +392,8 @@ def meaning(
 def other_role(words: RankWords, ranker: PathRanker, asked: str, hop: Hop) -> str:
     """Return the role in "the king of x" if ``hop`` leads to x from entities of other types.
 
-    That authors have the country x makes none of them its king. "" if the role may fit.
+    That authors have the country x makes none of them its king. "" if the role may fit, or the
+    question names none.
     """
     store, found = words.store, _ROLE.search(asked)
     if found is None or hop[0] % 2 == 0 or hop[1] >= 0 or not isinstance(store, PropertyGraph):
@@ -437,7 +453,10 @@ def _last_stems(relations: tuple[str, ...]) -> list[frozenset[str]]:
 
 
 def _fits(store: GraphStore, kind: frozenset[str], keys: IntArray) -> list[bool]:
-    """Return which entities are of a type: by their name, class, or a relation to them."""
+    """Return which entities are of a type: by their name, class, or a relation to them.
+
+    ``kind``: stems of words for the type.
+    """
     foresee(store, keys, "in")
     names = store.entities(keys).names
     fits = [bool(kind & stems_of(normalise(name or ""))) for name in names]

@@ -65,11 +65,11 @@ def narrowed_by_question(
     scores: dict[int, float],
     today: Callable[[], date],
 ) -> tuple[Sequence[Weighed], Narrowed]:
-    """Filter the answers ``scores`` by the conditions of ``question``, with their relation paths.
+    """Filter the answers ``scores`` by the conditions of ``question``.
 
-    ``names``: of the topic entities, in the order of ``found`` and ``weighed``; ``named``: other
-    entities in the question. If no condition is met, everything is returned unchanged. Raises
-    GraphError.
+    Returns the scores of relation paths, those to a condition merged, and what is left. ``names``:
+    of the topic entities, in the order of ``found`` and ``weighed``; ``named``: other entities in
+    the question. If no condition is met, everything is returned unchanged. Raises GraphError.
     """
     asked = words.question(question, next(iter(names)), names)
     likeliest = {
@@ -101,7 +101,7 @@ def narrowed_by_question(
     ]
 
     def fits(about: Candidate | str, steps: Sequence[Hop]) -> Sequence[float]:
-        """Return the probability of each step for a question about an entity, or a text."""
+        """Return the probability of each of these hops for a question about an entity or text."""
         if not isinstance(about, str):
             about = words.question(question, about.key, {**names, **words.names([about])})
         logits = words.logits(ranker, about, [[step] for step in steps])
@@ -145,9 +145,9 @@ def narrowed_notes(narrowed: Narrowed, today: Callable[[], date]) -> list[str]:
 def _denied(
     store: GraphStore, asked: str, named: Sequence[Candidate]
 ) -> dict[str, Candidate | str]:
-    """Return the words of each negation, with the entity that they name, else the words again.
+    """Return by the words of each negation the entity that they name, else the words again.
 
-    "No longer" is said of facts that ended, and "No. 5" of a number.
+    "No longer" is said of facts that ended, and "No. 5" of a number: they are left out.
     """
     denied: dict[str, Candidate | str] = {}
     ended = any(said in asked.lower() for said in ("no longer", "anymore", "any more"))
@@ -160,7 +160,7 @@ def _denied(
 
 
 def _ends(words: RankWords) -> list[int]:
-    """Return the relations, as steps, that hold the end date of a fact."""
+    """Return the steps (2 * relation) of relations that lead to the end date of a fact."""
     return [2 * number for number, text in enumerate(words.phrases) if _END.search(text)]
 
 
@@ -186,7 +186,10 @@ def _folded(
 
 
 def affirmed(question: LinkedQuestion) -> LinkedQuestion:
-    """Return a question without the topic entities that it denies, if any other is left."""
+    """Return a question without the topic entities that it denies, unless it denies all.
+
+    Yes-or-no questions and choices are returned unchanged.
+    """
     if question.is_yes_no or question.choices:
         return question
     start = question.question.lower().find
@@ -199,7 +202,7 @@ def affirmed(question: LinkedQuestion) -> LinkedQuestion:
 
 
 def named_beside(store: GraphStore, question: str, topics: Container[int]) -> list[Candidate]:
-    """Return the entities, other than ``topics``, that the question certainly names.
+    """Return the entities, other than ``topics`` (keys), that the question certainly names.
 
     A sister is a female sibling: such a noun names the gender, if the KG has it.
     """

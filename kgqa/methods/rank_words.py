@@ -62,11 +62,14 @@ class RankWords:
         self._texts: dict[tuple[Hop, ...], str] = {}  # texts of relation paths
 
     def vectors(self, ranker: PathRanker, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return text vectors, cached in the KG's folder."""
+        """Return text vectors by ``ranker``'s encoder.
+
+        They are cached in the KG's folder, if it has one.
+        """
         return ranker.vectors(texts, self._kept_of(ranker))
 
     def _kept_of(self, ranker: PathRanker) -> KeptVectors | None:
-        """Return the vector cache of a ranker's encoder in the KG's folder, None without one."""
+        """Return the vector cache of a ranker in the KG's folder, None without a folder."""
         if self._folder is None or not self._folder.is_dir():
             return None
         place = id(ranker.encoder)
@@ -82,9 +85,10 @@ class RankWords:
     def either_way(
         self, share: NDArray[np.float64], every: Sequence[Sequence[Hop]]
     ) -> NDArray[np.float64]:
-        """Return the probabilities with those of symmetric relation paths added up.
+        """Change ``share`` in place: relation paths that mean the same both get their sum.
 
-        "Adjacent to" and its inverse mean the same, so each gets the sum of both.
+        They differ only in the direction of symmetric relations: "adjacent to" and its inverse.
+        ``every``: the relation paths. Returns ``share``.
         """
         if not self.both_ways:
             return share
@@ -98,17 +102,17 @@ class RankWords:
         return share
 
     def _undirected(self, step: int) -> int:
-        """Return a step without its direction if its relation is symmetric."""
+        """Return a step (2 * relation, + 1 reversed), not reversed if its relation is symmetric."""
         return step - step % 2 if step >= 0 and step // 2 in self.both_ways else step
 
     def said_both_ways(self, steps: Sequence[Hop]) -> str:
-        """Return a note if a relation path has a symmetric relation, else ""."""
+        """Return a note on the first symmetric relation of a relation path, "" if it has none."""
         both = [self.phrases[step // 2] for hop in steps for step in hop
                 if step >= 0 and step // 2 in self.both_ways]  # fmt: skip
         return f'"{both[0]}" holds both ways: facts of either direction count.' if both else ""
 
     def path(self, steps: Sequence[Hop]) -> str:
-        """Return a relation path in words, with examples of its tails."""
+        """Return a relation path in words, with examples of its tails; remembered."""
         key = tuple(steps)
         if (text := self._texts.get(key)) is None:
             if len(self._texts) >= _MOST_TEXTS:
@@ -122,16 +126,16 @@ class RankWords:
         return relation_path_text(steps, self.phrases)
 
     def is_value(self, hop: Hop) -> bool:
-        """Return whether a hop leads to values."""
+        """Return whether all examples of a hop's tails are values; False without examples."""
         examples = self.schema.examples(hop)
         return bool(examples) and all(map(read_value, examples))
 
     def hop(self, hop: Hop) -> str:
-        """Return a hop's relation in words."""
+        """Return a hop's relation in words, both relations if it goes through a mediator."""
         return " ".join(self.phrases[step // 2] for step in hop if step >= 0)
 
     def shares(self, ranker: PathRanker, logits: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Return probabilities from ``logits``: of each relation path, and last that none fits."""
+        """Return probabilities from ``logits``: of each relation path, then that none fits."""
         whole = np.append(logits, ranker.none).astype(np.float64)
         share: NDArray[np.float64] = np.exp(whole - whole.max())
         share /= share.sum()
@@ -158,7 +162,8 @@ class RankWords:
     ) -> Sequence[int]:
         """Return the indices of the relation paths ``every``, the nearest to the question first.
 
-        Each is compared by the sum of its hops' vectors.
+        ``asked``: the question with ``x`` for its topic. Each path is compared by the sum of its
+        hops' vectors.
         """
         single = list(dict.fromkeys(hop for one in every for hop in one))
         place = {hop: row for row, hop in enumerate(single)}
@@ -188,9 +193,9 @@ class RankWords:
         return called
 
     def question(self, text: str, topic: int, names: Mapping[int, Sequence[str]]) -> str:
-        """Return a question with ``x`` for the entity ``topic``, and other topic entities removed.
+        """Return a question with ``x`` for the entity ``topic`` (key); others' names are removed.
 
-        ``names``: those of each topic entity (:meth:`names`).
+        ``names``: of the topic entities, by key (:meth:`names`); -1 as ``topic`` removes all.
         """
         for key, called in names.items():
             text = without_name(text, called, TOPIC if key == topic else "")
@@ -203,7 +208,8 @@ class Weighed:
 
     ``probability`` of each; ``absent``: the probability that the graph has no answer, relative to
     the most probable path; ``missing``: what the topic lacks, "does not have …", if known.
-    ``likeliest``: the most probable paths; ``lacking``: the missing step of two, if known.
+    ``likeliest``: the most probable paths; ``lacking``: which part of a question in two parts is
+    missing, if known.
     """
 
     probability: NDArray[np.float64]
@@ -216,11 +222,11 @@ class Weighed:
 def entity_scores(
     found: Sequence[RelationPaths], weighed: Sequence[Weighed], topics: Iterable[int]
 ) -> dict[int, float]:
-    """Score each entity by its most probable relation path; topics' scores are multiplied.
+    """Return each entity's score, of its most probable relation path; of several topics multiplied.
 
-    A sum over relation paths would prefer well connected entities to the requested ones.
-
-    A topic that does not lead to an entity contributes the factor ``LACKING``.
+    A sum over relation paths would prefer well connected entities to the requested ones. A topic
+    that does not lead to an entity contributes the factor ``LACKING``. The ``topics`` (keys)
+    themselves are left out.
     """
     topics, scores = {*topics}, dict[int, float]()
     every: list[dict[int, float]] = []
@@ -242,7 +248,8 @@ def of_one_fact(
     """Lower the scores of values from other facts if the topics share a fact that has a value.
 
     "What quantity of tea did the order have" asks for the fact that joins both: other orders of
-    tea, and other goods of the order, have their own quantities.
+    tea, and other goods of the order, have their own quantities. Returned unchanged for a single
+    topic, or if they share none.
     """
     if len(found) < 2:
         return scores

@@ -46,7 +46,7 @@ class Models:
         self._before_kg_llm = before_kg_llm
 
     def get(self, key: tuple[object, ...], load: Callable[[], T]) -> T:
-        """Return the model named ``key``, loading it unless a session holds it."""
+        """Return the model named ``key``; it is loaded by ``load`` unless a session holds it."""
         found: T | None = self._loaded.get(key)
         if found is None:
             if key[0] == _KG_LLM:
@@ -73,7 +73,7 @@ def model_and_adapter(
     adapter: str | None = None,
     preset: str | None = None,
 ) -> tuple[str | None, str | None]:
-    """Return the names of model and adapter for a KG; None stands for the offline one's.
+    """Return the names of the model and the adapter for a KG; None names the offline one.
 
     Without a named adapter it is the KG's own, or a bundled one trained on such a KG. Raises
     GraphError.
@@ -174,7 +174,7 @@ class Resources:
         )
 
     def suited_reasoner(self) -> tuple[str, str]:
-        """Return the bundled reasoner that suits the KG best, and a note."""
+        """Return the bundled reasoner that suits the KG best, and a note, "" if it suits well."""
         from kgqa.models.graph_reasoner_card import suited_reasoner
 
         if self.store is None:  # every question has a graph of its own
@@ -184,7 +184,7 @@ class Resources:
     def path_ranker(self, name: str | None = None, encoder: str | None = None) -> PathRanker:
         """Load a path ranker from a folder or by a bundled name, with ``encoder`` or its own.
 
-        Without a name, the one that suits the KG.
+        Without a name: the one that suits the KG.
         """
         from kgqa.models.path_ranker import load_path_ranker, suited_ranker, universal_ranker
 
@@ -271,7 +271,7 @@ class Resources:
 
     @property
     def kg_llms(self) -> frozenset[tuple[object, ...]]:
-        """The names of the loaded KG-LLMs."""
+        """The keys (name, adapter, …) of the KG-LLMs loaded in this session."""
         return frozenset(key for key in self._kept if key[0] == _KG_LLM)
 
     def _model(self, key: tuple[object, ...], load: Callable[[], T]) -> T:

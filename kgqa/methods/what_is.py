@@ -56,14 +56,18 @@ def kind_findings(
 ) -> Findings | None:
     """Answer "What is X?" or "Is X a town?" by X's types; None for other questions.
 
-    ``whether``: the question asks if its two topic entities are connected.
+    ``whether``: it is a yes-or-no question about two topic entities. None also if X has no types.
     """
     by_edges = _by_edges(store, question, topics, form, whether=whether)
     return by_edges or (None if whether else _by_types(store, question, topics))
 
 
 def _by_types(store: GraphStore, question: str, topics: Sequence[TopicEntity]) -> Findings | None:
-    """Return the answer from an entity's own types, such as labels and tables."""
+    """Return the answer from an entity's own types, such as labels and tables.
+
+    None if it has none or too many, or the question asks otherwise. A note, without an answer, if
+    it is of another type than the question asks.
+    """
     words, left = _asked(question, topics)
     whether = bool(left)
     if not words or words[0] not in (_WHETHER if whether else _ASKING):
@@ -103,7 +107,7 @@ def _by_types(store: GraphStore, question: str, topics: Sequence[TopicEntity]) -
 
 
 def _is_relation(store: GraphStore, kinds: frozenset[str], key: int) -> bool:
-    """Return whether an entity has a relation whose name contains one of the type words."""
+    """Return whether an entity has a relation out with one of the words ``kinds`` in its name."""
     names = store.relations().names
     steps = store.neighbours(keys_array([key]), "out").step if kinds else ()
     called = {names[int(step) // 2] for step in steps}
@@ -118,7 +122,10 @@ def _by_edges(
     *,
     whether: bool,
 ) -> Findings | None:
-    """Return the answer from an entity's type edges, which walks do not follow."""
+    """Return the answer from an entity's type edges, which walks do not follow; None without one.
+
+    ``whether``: whether one topic entity is of the type that the other one is.
+    """
     words, left = _asked(question, topics)
     what = not left and words[:1] and words[0] in _ASKING
     if not store.info.type_relations or not (whether or what):
@@ -155,7 +162,8 @@ def _by_edges(
 def asked_class(question: str, schema: GraphSchema) -> str | None:
     """Return the class that a question's first noun names: "Which customers …" → Customer.
 
-    For "who" it is the class of agents that the verb names: "Who drives …" → Driver.
+    For "who" it is the class of agents that the verb names: "Who drives …" → Driver. None if it
+    names none; of several names the longest counts.
     """
     named = (
         type_.name
@@ -169,7 +177,7 @@ def asked_class(question: str, schema: GraphSchema) -> str | None:
 
 
 def asks_number(question: str, schema: GraphSchema) -> bool:
-    """Return whether the requested noun is a numeric relation: "How many units …"."""
+    """Return whether the requested noun is the name of a numeric property: "How many units …"."""
     held = [type_.properties for type_ in schema.types] + [
         relation.properties for relation in schema.relations
     ]
@@ -183,9 +191,10 @@ def asks_number(question: str, schema: GraphSchema) -> bool:
 
 
 def only_of_class(store: GraphStore, found: Findings, class_: str, least: float) -> Findings | None:
-    """Return the findings with only answers of a class; None if there are none.
+    """Return the findings with only entities of a class; None if none is of it.
 
-    Those with at least ``least`` times the first one's score are the answers.
+    Those with at least ``least`` times the best one's score are the answers. Confidence falls with
+    its share of the first answer's score.
     """
     every = [answer for answer in (*found.answers, *found.others) if answer.id is not None]
     keys = store.keys_of([str(one.id) for one in every])
@@ -215,7 +224,10 @@ def only_of_class(store: GraphStore, found: Findings, class_: str, least: float)
 
 
 def described(store: GraphStore, answer: Answer) -> Answer:
-    """Return an answer with the types and (short) properties of its first entities added."""
+    """Return an answer with the types and short properties of its first ``DESCRIBED`` entities.
+
+    In a KG of tables, also with the rows that the best paths' facts come from.
+    """
     ids = [one.id for one in answer.answers[:DESCRIBED] if one.id is not None]
     if not ids:
         return answer
@@ -238,7 +250,7 @@ def described(store: GraphStore, answer: Answer) -> Answer:
 
 
 def _with_rows(store: GraphStore, answer: Answer) -> Answer:
-    """Return an answer whose facts state the table and row that they come from.
+    """Return an answer whose best paths' facts state the table and row that they come from.
 
     A fact that is a row itself states its own; others those of their head's row.
     """
@@ -251,7 +263,7 @@ def _with_rows(store: GraphStore, answer: Answer) -> Answer:
         rows[id_] = {name: held[name] for name in ROW if name in held}
 
     def sourced(edge: PathEdge) -> PathEdge:
-        """Return an edge with the source rows of its facts."""
+        """Return a hop with the source rows of its facts; unchanged if they are rows themselves."""
         facts = [replace(one, properties=rows.get(one.head) or None) for one in edge.facts]
         return edge if edge.meant else replace(edge, facts=tuple(facts))
 

@@ -54,9 +54,10 @@ def connection(
 ) -> ConfirmingPaths:
     """Return how probably the paths between two topic entities confirm the question.
 
-    ``tables``: the paths out of each; ``of``: each path's relation path; ``probability``: of each
-    relation path; ``turned``: paths that run the wrong way (:func:`pair_turned`). A side without a
-    path to the other one is ignored, unless both lack it.
+    ``keys``: of the two; ``tables``: the paths out of each; ``of``: each path's relation path;
+    ``probability``: of each relation path; ``turned``: paths that run the wrong way
+    (:func:`pair_turned`), which do not count. A side without a path to the other one is ignored,
+    unless both lack it.
     """
     best = ConfirmingPaths(0.0, 0, np.zeros(0, np.int64))
     sides = []
@@ -83,8 +84,9 @@ def pair_turned(
 ) -> list[BoolArray]:
     """Return for each of two topics which of its paths run against the question's direction.
 
-    They are single facts whose ends are swapped against the question. ``names``: of the topics, by
-    key; ``phrases``: of the relations.
+    They are single facts whose ends are swapped against the question; none if it does not name
+    both. ``keys``: of the two; ``names``: of the topics, by key; ``tables``: the paths out of each;
+    ``phrases``: of relations.
     """
     masked = question
     for key, mark in zip(keys, _MARKS, strict=True):
@@ -110,7 +112,11 @@ def _turned(
     *,
     swapped: bool,
 ) -> BoolArray:
-    """Return which paths of one topic are facts with swapped ends."""
+    """Return which paths of one topic are single facts whose ends are swapped.
+
+    ``side``: 0 for the first topic, 1 for the second; ``other``: the other topic's key;
+    ``swapped``: the question names the second one first.
+    """
     turned = np.zeros(len(table), np.bool_)
     single = (table.length == 1) & (table.hops[:, 0, SECOND] < 0) & (table.ends() == other)
     for step in np.unique(table.hops[single, 0, FIRST]).tolist():

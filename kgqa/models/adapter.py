@@ -103,7 +103,7 @@ class AdapterCard:
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
     def suits(self, relations: Sequence[str]) -> bool:
-        """Return whether the card lists most of these relations."""
+        """Return whether the card lists most of these relations, or lists none."""
         return suits(self.calibrated_on, relations)
 
     def to_json(self) -> str:
@@ -116,7 +116,7 @@ class AdapterCard:
 
 
 def _of_version_1(content: dict[str, Any]) -> dict[str, Any]:
-    """Convert the fields of a version 1 card to those of version 2."""
+    """Return the fields of a version 1 card renamed and converted to those of version 2."""
     names = {
         "doubt": "min_confidence",
         "slope": "calibration_slope",

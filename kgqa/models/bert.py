@@ -100,9 +100,9 @@ class Bert:
         return cls(config, weights)
 
     def change(self, changes: Mapping[str, Array]) -> None:
-        """Add ``changes`` to the weights with these names.
+        """Add ``changes`` to the weights with these names, in place where possible.
 
-        Raises ValueError for another name or shape.
+        Raises ValueError, before any change, for another name or shape.
         """
         for name, change in changes.items():
             if name not in self._weights or self._weights[name].shape != change.shape:
@@ -137,7 +137,10 @@ class Bert:
     def _placed(
         self, state: Array, rows: Sequence[Sequence[int]], lengths: Sequence[tuple[int, int]]
     ) -> Array:
-        """Return the sum of word and position embeddings."""
+        """Return the sum of word embeddings ``state``, position and token type embeddings.
+
+        ``lengths``: (row length, number of rows) of each batch of equal rows.
+        """
         position = np.concatenate([np.tile(np.arange(size), count) for size, count in lengths])
         state = state + self._weights[self._positions][position]
         state += self._weights["embeddings.token_type_embeddings.weight"][0]
@@ -201,7 +204,7 @@ class Bert:
         return mixed
 
     def _normed(self, state: Array, by: tuple[Array, Array]) -> Array:
-        """Apply layer normalisation in place."""
+        """Apply layer normalisation with the weight and bias ``by`` to ``state``, in place."""
         state -= state.mean(-1, keepdims=True)
         spread = np.einsum("tw,tw->t", state, state)[:, None] / np.float32(self.width)
         state /= np.sqrt(spread + np.float32(self._epsilon))
@@ -211,7 +214,7 @@ class Bert:
 
 
 def _linear(state: Array, by: tuple[Array, Array]) -> Array:
-    """Apply a linear layer of weight and bias to ``state``."""
+    """Return a linear layer of ``state``; ``by``: its weight and bias."""
     weight, few = by[0], len(state) < _FEW
     # the same sums: of a product the second factor takes longer to be arranged
     made: Array = np.ascontiguousarray((weight @ state.T).T) if few else state @ weight.T

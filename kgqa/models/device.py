@@ -8,7 +8,10 @@ from kgqa.errors import UsageError, first_line
 
 
 def pick_device(device: str | None) -> torch.device:
-    """Return the device to run on. Raises UsageError if it does not exist or cannot be used."""
+    """Return the device to run on; None: CUDA, otherwise MPS, otherwise the CPU.
+
+    Raises UsageError if it does not exist or cannot be used.
+    """
     if device is None:
         if torch.cuda.is_available():
             return torch.device("cuda")

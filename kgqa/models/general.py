@@ -112,7 +112,7 @@ class CallCache:
             raise self._unusable(error) from None
 
     def get(self, key: str) -> Completion | None:
-        """Return the cached reply to a call, None without one."""
+        """Return the cached reply to the call with this key, None if there is none."""
         query = "SELECT text, prompt_tokens, completion_tokens FROM calls WHERE key = ?"
         row = self._run(query, (key,))
         return None if row is None else Completion(*row)
@@ -129,7 +129,7 @@ class CallCache:
         return int(self._run("SELECT count(*) FROM calls", ())[0])
 
     def _run(self, query: str, values: tuple[str | int, ...]) -> Any:
-        """Run one SQL statement and return its first row."""
+        """Run one SQL statement and return its first row, None if it has none."""
         with self._lock:
             try:
                 return self._file.execute(query, values).fetchone()
@@ -264,8 +264,9 @@ class GeneralLLM:
     ) -> Completion:
         """Send ``prompt`` as the user's turn at temperature 0 and return the reply.
 
-        ``schema``: the JSON schema of the reply; a server that refuses schemas is called without.
-        Raises GeneralModelError.
+        A reply to an earlier, equal call is taken from the cache; a new one is stored. ``schema``:
+        the JSON schema of the reply; a server that refuses schemas is called without. Raises
+        GeneralModelError.
         """
         messages = [{"role": "user", "content": _whole(prompt)}]
         wanted: dict[str, Any] = {"temperature": 0.0}
@@ -300,7 +301,11 @@ class GeneralLLM:
         self.close()
 
     async def _ask(self, messages: list[dict[str, str]], wanted: dict[str, Any]) -> bytes:
-        """Send a chat completion request with retries; return the body of the reply."""
+        """Send a chat completion request with retries; return the body of the reply.
+
+        ``wanted``: parameters of the call; those that the server refuses are left out, and
+        remembered. Raises GeneralModelError.
+        """
         attempts = 0
         refused = self._refused
         end = time.monotonic() + self._timeout_s
@@ -344,7 +349,10 @@ class GeneralLLM:
             )
 
     def _read(self, body: bytes) -> Completion:
-        """Parse the body of a reply, tolerating missing and mistyped fields."""
+        """Parse the body of a reply; missing or malformed token counts are 0.
+
+        Raises GeneralModelError without a text.
+        """
         try:
             content = json.loads(body)
         except (ValueError, RecursionError) as error:  # a page, or nested without end
@@ -393,7 +401,7 @@ class GeneralLLM:
         self._fail(f"answered something unusable ({type(error).__name__})", _URL)
 
     def _words(self, error: openai.APIStatusError) -> str:
-        """Return the server's own error message, without secrets and shortened."""
+        """Return the server's own error message, shortened and without secrets; "" for none."""
         text = " ".join(without_secrets(error.message, self._url).split())
         text = text.replace(self._key, "***") if self._key else text
         return f": {text[:_MAX_REPEATED_CHARACTERS]}" if text else ""
@@ -421,12 +429,15 @@ def _loop(_process: int) -> asyncio.AbstractEventLoop:
 
 
 def _started(call: Coroutine[Any, Any, T]) -> Future[T]:
-    """Start ``call`` on the event loop thread."""
+    """Start ``call`` on the event loop thread, and return its future."""
     return asyncio.run_coroutine_threadsafe(call, _loop(os.getpid()))
 
 
 def _waited(call: Coroutine[Any, Any, T]) -> T:
-    """Run ``call`` and return its result; cancel it if the question is cancelled."""
+    """Run ``call`` on the event loop thread and return its result.
+
+    It is cancelled if the question is, whose error propagates.
+    """
     future = _started(call)
     try:
         while not wait([future], _LOOK_S).done:

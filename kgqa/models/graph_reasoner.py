@@ -42,7 +42,7 @@ _EPSILON = np.float32(1e-5)  # of a layer norm, as torch has it
 
 
 class EncodedQuestions(NamedTuple):
-    """The reasoner's encoding of questions: step vectors ``hidden`` and hop weights ``beta``.
+    """The reasoner's encoding of questions: ``hidden``, a vector for each hop, and hop weights.
 
     ``hidden`` ``[rows, hops, hidden]``; ``beta`` ``[rows, hops]`` sums to 1 over hops; ``log_beta``
     is its logarithm. Arrays of numpy, or tensors in training.
@@ -82,8 +82,9 @@ class WalkMath(Protocol):
     ) -> Any:
         """Return the score, in 0..1, of each relation for each row, ``[rows, relations]``.
 
-        ``hidden`` ``[rows, hidden]`` is of one step of the walk; ``first`` and ``second`` are
-        steps, ``[relations]``, ``second`` -1 if a relation is one edge.
+        ``hidden`` ``[rows, hidden]`` is of one hop of the walk; ``first`` and ``second``
+        ``[relations]`` are steps (2 * relation, + 1 reversed), ``second`` -1 if a relation is one
+        edge.
         """
 
     def masked(self, values: Any, keep: BoolArray) -> Any:
@@ -92,11 +93,11 @@ class WalkMath(Protocol):
     def transition(
         self, before: Any, source: IntArray, passed: Any, target: IntArray, size: int
     ) -> Any:
-        """Return the scores of entities after one step, ``[size]``, none over 1.
+        """Return the scores of entities after one hop, ``[size]``, none over 1.
 
         ``before`` are the scores of (row, entity) pairs; edge i goes from pair ``source[i]`` to
-        pair ``target[i]`` of the ``size`` pairs after the step, and ``passed[i]`` is its
-        relation's score.
+        pair ``target[i]`` of the ``size`` pairs after the hop, and ``passed[i]`` is its relation's
+        score.
         """
 
     def weighed(self, parts: Sequence[Any], weights: Any, target: IntArray, size: int) -> Any:
@@ -130,7 +131,7 @@ class NumpyMath:
     def transition(
         self, before: Array, source: IntArray, passed: Array, target: IntArray, size: int
     ) -> Array:
-        """Return the scores of entities after one step."""
+        """Return the scores of entities after one hop, none over 1."""
         return _summed(before[source] * passed, target, size)
 
     def weighed(self, parts: Sequence[Array], weights: Array, target: IntArray, size: int) -> Array:
@@ -184,7 +185,7 @@ class GraphReasoner:
         }
 
     def read(self, states: Array, there: BoolArray, pooled: Array) -> EncodedQuestions:
-        """Encode questions to step vectors and hop weights.
+        """Encode questions to a vector for each hop, and hop weights.
 
         ``states`` ``[rows, tokens, width]`` are the tokens' states, ``there`` ``[rows, tokens]`` is
         True for a token, ``pooled`` ``[rows, width]`` the questions' own vectors.
@@ -210,16 +211,19 @@ class GraphReasoner:
         return EncodedQuestions(np.stack(hidden, 1), np.exp(log_beta), log_beta)
 
     def tables(self, words: Array) -> Tables:
-        """Return the vectors of all steps, from relations' unit vectors ``words``.
+        """Return the vectors of all steps (2 * relation, + 1 reversed).
 
-        ``words`` has the shape ``[relations, width]``.
+        ``words`` ``[relations, width]``: the relations' unit vectors.
         """
         words = words * np.float32(self.width**0.5)
         made = [self._steps(words, place) for place in range(2)]
         return Tables(*made)
 
     def _steps(self, words: Array, place: int) -> Array:
-        """Return step vectors ``[2 * relations, hidden + 1]``: of relations along, then against."""
+        """Return vectors ``[2 * relations, hidden + 1]`` of steps: 2 * relation, + 1 reversed.
+
+        ``place``: 0 for the first step of a hop, 1 for the second.
+        """
         both = np.empty((len(words), 2, self.hidden + 1), np.float32)
         for direction in range(2):
             at = place, direction
@@ -235,7 +239,10 @@ class GraphReasoner:
         return made
 
     def _attended(self, query: str, pooled: Array, states: Array, there: BoolArray) -> Array:
-        """Return token states averaged by attention with a learnt query."""
+        """Return the average of token states by attention with the learnt layer ``query``.
+
+        ``there``: True for a token, False for padding.
+        """
         asked = np.tanh(self._linear(query, pooled))
         score = np.einsum("rtw,rw->rt", states, asked) * np.float32(self.width**-0.5)
         weight = np.exp(log_softmax(np.where(there, score, np.float32(-np.inf))))

@@ -50,9 +50,10 @@ REASONERS = ModelKind(
 
 
 def suited_reasoner(kg: str, relations: Sequence[str]) -> tuple[str, str]:
-    """Return the bundled reasoner that knows most of a KG's ``relations``, and a note or "".
+    """Return the bundled reasoner that knows most of a KG's ``relations``, and a note.
 
-    If none knows any, the first one. Raises ModelNotFoundError if none is bundled.
+    The note is "" if it knows most of them. If none knows any, it is the first one. Raises
+    ModelNotFoundError if none is bundled.
     """
     cards = {name: REASONERS.card(REASONERS.folder(name)) for name in REASONERS.names()}
     train = "Train one for this KG (kgqa train kg-cot), and name its folder with `reasoner`."

@@ -27,7 +27,7 @@ UNTRAINED = -100.0  # the logit of what was never trained, whatever its other ha
 
 
 class TrainableReasoner(nn.Module):
-    """A graph reasoner of ``hops`` steps; ``width`` of encoder vectors, ``hidden`` units."""
+    """A graph reasoner of ``hops`` hops; ``width`` of encoder vectors, ``hidden`` units."""
 
     def __init__(self, hops: int, width: int, hidden: int, dropout: float = 0.0) -> None:
         super().__init__()
@@ -53,15 +53,16 @@ class TrainableReasoner(nn.Module):
 
     @torch.no_grad()
     def forget(self, seen: Tensor) -> None:
-        """Lower the scores of places and directions that training never saw.
+        """Lower the scores of places and directions that training never saw, in place.
 
-        A direction that never came up in a place has no meaning there, whatever the words.
+        ``seen`` ``[2, 2]``: by place in a hop, and direction. One that never came up has no meaning
+        there, whatever the words.
         """
         for weight, low in ((self.words, 0.0), (self.bias_of_words, 0.0), (self.bias, UNTRAINED)):
             weight[~seen] = low
 
     def read(self, states: Tensor, there: Tensor, pooled: Tensor) -> EncodedQuestions:
-        """Encode questions to step vectors and hop weights.
+        """Encode questions to a vector for each hop, and hop weights.
 
         ``states`` ``[rows, tokens, width]`` are the tokens' states, ``there`` ``[rows, tokens]`` is
         True for a token, ``pooled`` ``[rows, width]`` the questions' own vectors.
@@ -103,8 +104,8 @@ def _attended(asked: Tensor, states: Tensor, there: Tensor) -> Tensor:
 def relation_logits(hidden: Tensor, tables: Tables, first: Tensor, second: Tensor) -> Tensor:
     """Return each relation's logit for each row, ``[rows, relations]``.
 
-    ``hidden`` ``[rows, hidden]`` belongs to one step of the walk; ``first`` and ``second`` are
-    steps, ``[relations]``, ``second`` -1 if a relation is one edge.
+    ``hidden`` ``[rows, hidden]`` belongs to one hop of the walk; ``first`` and ``second``
+    ``[relations]`` are steps (2 * relation, + 1 reversed), ``second`` -1 if a relation is one edge.
     """
     parts = tables.first[first] + tables.second[second.clamp(min=0)] * (second >= 0).unsqueeze(1)
     logits: Tensor = hidden @ parts[:, :-1].T + parts[:, -1]
@@ -112,10 +113,10 @@ def relation_logits(hidden: Tensor, tables: Tables, first: Tensor, second: Tenso
 
 
 def transition(before: Tensor, source: Tensor, passed: Tensor, target: Tensor, size: int) -> Tensor:
-    """Return the scores of entities after one step, ``[size]``.
+    """Return the scores of entities after one hop, ``[size]``, none over 1.
 
     ``before`` are the scores of (row, entity) pairs; edge i goes from pair ``source[i]`` to pair
-    ``target[i]`` of the ``size`` pairs after the step, and ``passed[i]`` is its relation's score.
+    ``target[i]`` of the ``size`` pairs after the hop, and ``passed[i]`` is its relation's score.
     """
     moved = before[source] * passed
     return clamped(torch.zeros(size, dtype=moved.dtype).index_add(0, target, moved))
@@ -142,7 +143,10 @@ def walk_loss(
 
 
 def hop_loss(log_beta: Tensor, hops: Sequence[int]) -> Tensor:
-    """Return the cross-entropy of hop weights against ``hops``, ignoring rows with 0 (unknown)."""
+    """Return the cross-entropy of hop weights against ``hops``; 0 if no row has a known one.
+
+    Rows with 0 (unknown), or more hops than there are weights, are ignored.
+    """
     wanted = torch.tensor(hops) - 1
     known = (wanted >= 0) & (wanted < log_beta.shape[1])
     if not bool(known.any()):
@@ -151,9 +155,9 @@ def hop_loss(log_beta: Tensor, hops: Sequence[int]) -> Tensor:
 
 
 def path_loss(logits: Tensor, right: Tensor) -> Tensor:
-    """Return the loss of relations' ``logits`` against the gold relations of a step.
+    """Return the loss of relations' ``logits`` against the gold relations of one hop.
 
-    Both are ``[rows, relations]``; ``right`` is True where the step takes the relation. The right
+    Both are ``[rows, relations]``; ``right`` is True where the hop takes the relation. The right
     ones are pulled above 0 and all others below, the hardest most. Unlike the walk's squared error
     it does not fade where a score is wrong and sure.
     """
@@ -205,7 +209,7 @@ class TorchMath:
     def transition(
         self, before: Tensor, source: IntArray, passed: Tensor, target: IntArray, size: int
     ) -> Tensor:
-        """Return the scores of entities after one step."""
+        """Return the scores of entities after one hop."""
         at = torch.from_numpy(source), passed, torch.from_numpy(target)
         return transition(before, *at, size)
 

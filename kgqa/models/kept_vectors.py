@@ -44,7 +44,10 @@ class KeptVectors:
         self._bytes = 0  # of a vector
 
     def vectors(self, texts: Sequence[str]) -> Vectors:
-        """Return the vector of each text, ``[len(texts), width]``; encode and store new ones."""
+        """Return the vector of each text, ``[len(texts), width]``; encode and store new ones.
+
+        If the file cannot be used, all are encoded.
+        """
         if self._works is None:
             self._works = self._begin()
         known = self._read(texts) if self._works else {}
@@ -57,7 +60,10 @@ class KeptVectors:
         return np.stack([known[text] for text in texts]) if texts else self._encode([])
 
     def _begin(self) -> bool:
-        """Create the file unless one of the same encoder exists; return whether it can be used."""
+        """Create the file unless one of the same encoder exists; return whether it can be used.
+
+        A file of another encoder is deleted.
+        """
         probe = self._encode([_PROBE])[0]
         self._bytes = probe.astype(np.float32).nbytes
         known = self._read([_PROBE]).get(_PROBE) if self._file.is_file() else None
@@ -68,7 +74,7 @@ class KeptVectors:
         return True
 
     def _read(self, texts: Sequence[str]) -> dict[str, Vectors]:
-        """Return the stored vectors of ``texts``, without damaged ones."""
+        """Return the stored vectors of ``texts`` by text; missing and damaged ones are left out."""
         named = {_hash(text): text for text in texts}
         vectors = {}
         for key, value in (self._try(lambda store: _stored(store, list(named))) or {}).items():
@@ -97,7 +103,7 @@ def _hash(text: str) -> bytes:
 
 
 def _stored(store: sqlite3.Connection, keys: Sequence[bytes]) -> dict[bytes, object]:
-    """Return the stored vectors by key, in batches."""
+    """Return the stored vectors of ``keys``, by key; missing ones are left out."""
     found: dict[bytes, object] = {}
     for start in range(0, len(keys), _AT_ONCE):
         some = keys[start : start + _AT_ONCE]

@@ -201,6 +201,7 @@ def chosen(
 ) -> tuple[Path | None, AdapterCard, ModelFolder]:
     """Return the adapter folder, the card and the model folder that the arguments select.
 
+    The adapter folder is None without an adapter; a missing model is downloaded or converted.
     Errors of :func:`load_kg_llm` propagate, AdapterMismatchError only if ``fitting``.
     """
     folder = adapter_folder(model, adapter)
@@ -219,7 +220,7 @@ def chosen(
 
 
 def adapter_folder(model: str | None, adapter: str | None) -> Path | None:
-    """Return the folder of the selected adapter, None without one."""
+    """Return the folder of the selected adapter, None if none is used; see :func:`load_kg_llm`."""
     if adapter is None:
         bundled = ADAPTERS.bundled / DEFAULT_ADAPTER
         return bundled if model is None and (bundled / CARD_FILE).is_file() else None
@@ -256,11 +257,11 @@ def known_plan(file: Path, name: str, device: str | None) -> dict[str, Any] | No
 def suited_adapter(
     model: str | None, kg_folder: Path | None, relations: Sequence[str]
 ) -> str | None:
-    """Return the adapter that fits a KG with these ``relations`` best.
+    """Return the name or folder of the adapter that fits a KG with these ``relations`` best.
 
     In this order: the KG's own in ``kg_folder``, if it was trained for ``model``; for the offline
-    model, a bundled one that was trained on such relations, or the universal one. None, if
-    ``relations`` is empty, selects the default adapter.
+    model, a bundled one that was trained on such relations, or the universal one. None, which
+    selects the default adapter, for another model or without relations.
     """
     own = None if kg_folder is None else kg_folder / OWN_ADAPTER
     if (
@@ -325,7 +326,7 @@ def _load(folder: Path, device: torch.device, quantization: Any) -> tuple[Any, A
 
 
 def make_special(tokenizer: Any, card: AdapterCard) -> None:
-    """Add the card's tokens to the tokenizer, and mark its markers as special tokens.
+    """Add the card's tokens to the tokenizer in place, and mark its markers as special tokens.
 
     Names are tokenised with special tokens split; an ordinary marker token could be spelt by a name
     and end the path.
@@ -341,7 +342,10 @@ def make_special(tokenizer: Any, card: AdapterCard) -> None:
 
 
 def _merged(model: Any, folder: Path) -> Any:
-    """Merge an adapter into the model's weights. Raises AdapterMismatchError."""
+    """Merge the adapter in ``folder`` into the model's weights, and return the model.
+
+    Raises AdapterMismatchError, ModelError if it is damaged.
+    """
     from peft import get_peft_model_state_dict
     from safetensors import SafetensorError, safe_open
 

@@ -82,7 +82,10 @@ def install_large_encoder(cache: Path, progress: Progress) -> dict[str, str]:
 def join(
     parts: Sequence[Path], into: Path, size: int = _ARCHIVE_BYTES, digest: str = _ARCHIVE_HASH
 ) -> None:
-    """Join the archive's parts and check size and hash. Raises ModelError."""
+    """Join the archive's parts into the file ``into``, and check size and SHA-256.
+
+    Raises ModelError.
+    """
     whole = hashlib.sha256()
     if sum(part.stat().st_size for part in parts) == size:
         with into.open("wb") as joined:

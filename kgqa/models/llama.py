@@ -119,7 +119,7 @@ class Llama(TreeModel):
         return rms_norm(state, state.shape[1:], self._norm, self._epsilon)
 
     def _mask(self, seen: Tensor) -> Tensor:
-        """Return the additive attention mask, repeated for the heads that share a key."""
+        """Return the additive attention mask of ``seen``, repeated for heads that share a key."""
         hidden = torch.zeros(seen.shape, dtype=self.dtype, device=seen.device)
         return hidden.masked_fill_(~seen, -torch.inf).repeat(self._heads // self._shared, 1)[None]
 
@@ -147,7 +147,8 @@ class Llama(TreeModel):
 def fused(model: Any, *, taken: bool = False) -> dict[str, Tensor]:
     """Return the weights of a ``LlamaForCausalLM``, with joined projections, for :class:`Llama`.
 
-    ``taken``: delete the original weights from the model as they are joined, to save memory.
+    ``taken``: empty the model's own weights as they are joined, to save memory; it is unusable
+    then.
     """
     state = model.state_dict()
     weights = {"embedding": state["model.embed_tokens.weight"], "norm": state["model.norm.weight"]}
@@ -181,7 +182,7 @@ def linear(states: Tensor, weight: Tensor) -> Tensor:
 
 
 def _rope(config: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """Return the type and the settings of the rotary position embedding in a config."""
+    """Return the type of a config's rotary position embedding ("default"), and its settings."""
     stated = config.get("rope_parameters") or config.get("rope_scaling") or {}
     return str(stated.get("rope_type") or stated.get("type") or "default"), stated
 

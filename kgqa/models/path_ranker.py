@@ -116,7 +116,7 @@ class _Vectors:
         self.array: NDArray[np.float32] = np.empty((0, 0), np.float32)
 
     def add(self, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
-        """Add the vectors of texts that are not there yet."""
+        """Add the vectors of ``texts``, none of which has one yet."""
         count = len(self.rows)
         every = count + len(texts)
         if every > len(self.array):
@@ -172,7 +172,7 @@ class PathRanker:
         return logits
 
     def logit_elsewhere(self, question: str, paths: Sequence[str] = ()) -> float:
-        """Return the logit of the best relation that only other KGs have; -inf without one.
+        """Return the logit of the best relation that only other KGs have; -inf if none is known.
 
         Relations that mean nearly the same as one of ``paths`` are ignored.
         """
@@ -220,9 +220,9 @@ class PathRanker:
 
 
 def universal_ranker(encoder: str | None, cache: Path) -> str:
-    """Return the name of the ranker for any KG: of the "small" or the "large" encoder.
+    """Return the name of the ranker for any KG.
 
-    None selects the large one if it is installed in ``cache``.
+    ``encoder``: "large", "small", or None: the large one if it is installed in ``cache``.
     """
     large = large_is_installed(cache) if encoder is None else encoder == "large"
     return LARGE_RANKER if large else UNIVERSAL
@@ -246,7 +246,7 @@ def suited_ranker(
 
 
 def own_ranker(kg_folder: Path) -> Path | None:
-    """Return the folder of the ranker trained for this KG, None without one."""
+    """Return the folder of the ranker trained for this KG, None if there is none."""
     folder = kg_folder / OWN_RANKER
     return folder if (folder / CARD_FILE).is_file() else None
 
@@ -314,7 +314,7 @@ def ranker_changes(name: str) -> Changes:
 
 
 def relations_elsewhere(name: str) -> NDArray[np.float32] | None:
-    """Return the encoder vectors of relations of other KGs that a ranker knows, or None.
+    """Return the encoder vectors of relations of other KGs that a ranker knows, None for none.
 
     A ranker that adds only a head shares those of the ranker it extends. Errors of
     :func:`load_path_ranker` propagate.
@@ -323,7 +323,10 @@ def relations_elsewhere(name: str) -> NDArray[np.float32] | None:
 
 
 def _read(name: str) -> tuple[Changes, NDArray[np.float32] | None]:
-    """Read a ranker's changes and relations of other KGs, with those of the ranker it extends."""
+    """Read a ranker's changes and relations of other KGs, with those of the ranker it extends.
+
+    The relations are unit vectors, None if it knows none.
+    """
     card, state, changes = RANKERS.read(RANKERS.folder(name))
     elsewhere = state.get(_ELSEWHERE)
     if elsewhere is not None:

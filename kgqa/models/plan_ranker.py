@@ -85,6 +85,7 @@ class PlanRanker:
     def log_odds(self, question: str, plans: Sequence[str]) -> list[float]:
         """Return each plan's log-probability among ``plans``; equal texts get equal ones.
 
+        ``plans``: in words (:func:`kgqa.planning.plan_words.plan_words`); long texts are truncated.
         Raises ModelError.
         """
         if not plans:

@@ -110,7 +110,10 @@ class PartTokens:
     def joined(
         self, question: str, parts: Sequence[Part]
     ) -> tuple[list[int], list[tuple[int, int]]]:
-        """Return token ids of a question and parts in one sequence, and the span of each."""
+        """Return token ids of a question and parts in one sequence, and the span of each.
+
+        The question's span comes first; long texts are truncated.
+        """
         ids = [self._start, *self._ids(question)[:_LONGEST], self._end]
         spans = [(0, len(ids))]
         for part in parts:
@@ -140,7 +143,10 @@ class PlanScorer:
         self._heads = heads
 
     def read(self, question: str, parts: Sequence[Part]) -> PlanScores:
-        """Score each part in its roles, and the query's aggregate, order, limit and hops."""
+        """Score each part in its roles, and the query's aggregate, order, limit and hops.
+
+        Many parts are read in groups, each with the question. Raises ModelError.
+        """
         roles: list[Array] = []
         wholes: list[dict[str, Array]] = []
         groups = max(1, -(-len(parts) // AT_ONCE))

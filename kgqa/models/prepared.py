@@ -42,7 +42,8 @@ def open_kg_llm(
 ) -> KgLLM:
     """Open a KG-LLM for decoding; arguments and errors as of :func:`load_kg_llm`.
 
-    The model is a :class:`kgqa.models.llama.Llama` where possible, otherwise one of transformers.
+    The model is a :class:`kgqa.models.llama.Llama` where possible, whose weights are then cached
+    for the CPU; otherwise one of transformers.
     """
     folder, card, located = chosen(model, adapter, cache, progress)
     config = _config(located.folder)
@@ -94,7 +95,7 @@ def open_kg_llm(
 
 
 def _config(folder: Path) -> dict[str, Any]:
-    """Return the content of a folder's ``config.json``, empty if it cannot be read."""
+    """Return the content of a folder's ``config.json``, {} if it cannot be read."""
     try:
         config = json.loads((folder / "config.json").read_text("utf-8"))
     except (OSError, ValueError, RecursionError):  # which transformers will say

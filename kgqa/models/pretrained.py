@@ -47,9 +47,9 @@ def from_pretrained(kind: Any, folder: Path, **more: Any) -> Any:
 
 
 def _check_layers(folder: Path) -> None:
-    """Raise ValueError if a model's weights are too small for the layers of its config.
+    """Raise ValueError if a config has more layers than the weights have tensors.
 
-    A config with a thousand million layers would otherwise take all memory.
+    A config with a thousand million layers would otherwise take all memory. Unreadable files pass.
     """
     layers, tensors = 0, 0
     with suppress(OSError, ValueError, RecursionError, AttributeError, SafetensorError):
@@ -67,7 +67,10 @@ def _check_layers(folder: Path) -> None:
 
 
 def with_adapter(model: Any, folder: Path, *, trainable: bool = False) -> Any:
-    """Return ``model`` with the LoRA adapter in ``folder``; peft runs no code of the folder."""
+    """Return ``model`` with the LoRA adapter in ``folder``; peft runs no code of the folder.
+
+    ``trainable``: its weights may be trained.
+    """
     from peft import PeftModel
 
     return PeftModel.from_pretrained(model, str(folder), is_trainable=trainable)

@@ -56,7 +56,10 @@ def engine_for(
 
 
 def plan_for(kg_llm: KgLLM, *, progress: Progress, budget: int | None = None) -> DecodingPlan:
-    """Return the decoding plan of ``kg_llm``, read from the cache folder or measured."""
+    """Return the decoding plan of ``kg_llm``: known, read from the cache folder, or measured.
+
+    A measured plan is stored. ``budget``: replaces the plan's. Raises UsageError, ModelError.
+    """
     if budget is not None:
         DecodingPlan(budget=budget)  # raises before anything is measured
     plan = _plans.get(kg_llm.model)
@@ -101,14 +104,14 @@ def _key(kg_llm: KgLLM) -> str:
 
 
 def _device_name(device: torch.device) -> str:
-    """Return a name of the device's hardware."""
+    """Return a name of the device's hardware: the GPU's, otherwise the machine and its CPUs."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device).replace("|", "/")
     return f"{device.type} {platform.machine()} {os.cpu_count()}"
 
 
 def _read(file: Path | None) -> dict[str, DecodingPlan]:
-    """Return the stored plans, empty if the file cannot be read."""
+    """Return the stored plans by key, {} if the file cannot be read."""
     try:
         return _plans_json().validate_json(file.read_bytes()) if file is not None else {}
     except (OSError, ValueError):
@@ -122,7 +125,7 @@ def _plans_json() -> TypeAdapter[dict[str, DecodingPlan]]:
 
 
 def _keep(file: Path | None, key: str, plan: DecodingPlan) -> None:
-    """Add a plan to the file; errors of writing are ignored."""
+    """Store a plan in the file under its key; errors of writing are ignored."""
     if file is None:
         return
     content = _read(file)

@@ -94,7 +94,10 @@ def encode_prompt(
 
 
 def lead_to_answer(card: AdapterCard, tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """Return the token ids between a path's end marker and the answer, if the card has one."""
+    """Return the token ids between a path's end marker and the answer.
+
+    [] for a card without one.
+    """
     if not card.answer:
         return []
     both = _trusted_ids(tokenizer, card.end + card.answer)
@@ -102,7 +105,7 @@ def lead_to_answer(card: AdapterCard, tokenizer: PreTrainedTokenizerBase) -> lis
 
 
 def leading_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """Return the special tokens that the tokenizer puts before every text."""
+    """Return the special tokens that the tokenizer puts before every text, [] for none."""
     bare = _trusted_ids(tokenizer, "a")
     whole: list[int] = tokenizer("a", add_special_tokens=True)["input_ids"]
     for at in range(len(whole) - len(bare) + 1):

@@ -57,7 +57,7 @@ class SentenceEncoder(ABC):
         return encoded
 
     def encode_tokens(self, texts: Sequence[str]) -> TokenStates:
-        """Return the state of each token of each text, and the vectors of :meth:`encode`."""
+        """Return each token's state for each text (float16), and the vectors of :meth:`encode`."""
         vectors = np.zeros((len(texts), self.width), np.float32)
         parts: list[NDArray[np.float16]] = [np.empty((0, self.width), np.float16)] * len(texts)
         for batch, states, pooled in self._read(texts):
@@ -78,7 +78,10 @@ class SentenceEncoder(ABC):
 def batches(
     rows: Sequence[Sequence[int]], most: int
 ) -> Iterator[tuple[list[int], list[Sequence[int]]]]:
-    """Yield batches of rows of similar length: indices and token ids, ``most`` tokens padded."""
+    """Yield batches of rows of similar length, as (indices, rows).
+
+    ``most``: tokens of a batch, padding included; a longer row is a batch of its own.
+    """
     order = sorted(range(len(rows)), key=lambda row: len(rows[row]))
     start = 0
     while start < len(order):

@@ -78,7 +78,7 @@ def load_sentence_encoder(
 
     ``device``: None runs a BERT on the CPU, and others where a KG-LLM would run. ``cache`` as for
     :func:`kgqa.models.kg_llm.load_kg_llm`. Raises ModelNotFoundError if there is none, ModelError
-    if it cannot be used, UsageError for a device that there is not, PackagesMissingError.
+    if it cannot be used, UsageError for a device that does not exist, PackagesMissingError.
     """
     shown, folder = _located(name, cache, progress)
     config, file = _read(folder / "config.json"), folder / "model.safetensors"
@@ -167,7 +167,10 @@ def encoder_of_card(stated: str, named: str | None, folder: Path) -> str:
 
 
 def _pooling(folder: Path) -> Pooling:
-    """Return how an encoder pools token states, from its files: their mean by default."""
+    """Return how an encoder pools token states, from its files: their mean by default.
+
+    Raises ModelError for other layers or ways of pooling.
+    """
     modules = _read(folder / "modules.json")
     kinds = [str(module.get("type", "")).rpartition(".")[2] for module in modules.get("", [])]
     if odd := sorted(set(kinds) - _MODULES):
@@ -190,7 +193,10 @@ def _pooling(folder: Path) -> Pooling:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    """Read a JSON object; a list is returned under ``""``, a missing file as an empty object."""
+    """Return the object of a JSON file; {} for a missing file; a list of objects under ``""``.
+
+    Raises ModelError.
+    """
     try:
         content = json.loads(file.read_text("utf-8"))
     except FileNotFoundError:

@@ -228,14 +228,17 @@ class HFEncoder(PartEncoder):
         return text
 
     def _plain(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the token ids of each text, by the fast tokenizer for many texts."""
+        """Return the token ids of each text without the anchor, by the fast tokenizer for many."""
         if (len(texts) >= _MANY or "_fast" in vars(self)) and self._fast is not None:
             return _encoded(self._fast, texts)
         return self._by_transformers(texts)
 
     @cached_property
     def _fast(self) -> Tokenizer | None:
-        """The Rust tokenizer of a fast tokenizer, if it gives the same ids for difficult texts."""
+        """The Rust tokenizer of a fast tokenizer, None if it gives other ids for difficult texts.
+
+        None also for a slow tokenizer, or one whose class has its own code.
+        """
         from transformers import PreTrainedTokenizerFast
 
         tokenizer: Any = self._tokenizer
@@ -377,7 +380,10 @@ class BareTokenizer:
     def __call__(
         self, text: str, *, add_special_tokens: bool = True, split_special_tokens: bool = False
     ) -> dict[str, list[int]]:
-        """Return the ``input_ids`` of a text."""
+        """Return the ``input_ids`` of a text, as transformers does.
+
+        ``split_special_tokens``: treat special tokens in the text as text.
+        """
         tokenizer = self._encoder.tokenizer
         tokenizer.encode_special_tokens = split_special_tokens
         try:

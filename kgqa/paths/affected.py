@@ -18,7 +18,7 @@ _BACK: dict[Direction, Direction] = {"out": "in", "in": "out", "both": "both"}
 
 
 def affected(store: GraphStore, change: GraphChange, rules: WalkRules) -> IntArray:
-    """Return the keys of nodes with a path that ``change`` adds, removes or renames.
+    """Return the keys, ascending, of nodes with a path that ``change`` adds, removes or renames.
 
     ``store``: the KG before the change, or after it. The search walks backwards from the ends of
     changed edges and from changed nodes: up to its first changed element a path exists in both

@@ -47,14 +47,15 @@ class PathFormat:
     def relation(self, first: int, second: int, names: Sequence[str]) -> str:
         """Return the text of one hop's relation; each half walked backward gets the inverse mark.
 
-        ``second``: the step out of a collapsed mediator or -1. ``names``: of relations by key. Two
-        equal halves are one: a fact that has properties reads as one that has none.
+        ``first``, ``second``: steps (2 * relation, + 1 reversed), ``second`` out of a collapsed
+        mediator or -1. ``names``: of relations by key. If both are equal, one is written: a fact
+        that has properties reads as one that has none.
         """
         text = self._step(first, names)
         return text if second in (-1, first) else f"{text}{self.joiner}{self._step(second, names)}"
 
     def _step(self, step: int, names: Sequence[str]) -> str:
-        """Return the relation name of a step, with the inverse mark if it is walked backward."""
+        """Return the relation name of a step (2 * relation, + 1 reversed), marked if reversed."""
         relation, against = divmod(step, 2)
         return f"{self.inverse if against else ''}{names[relation]}"
 

@@ -41,7 +41,7 @@ class Fact:
     properties: dict[str, Any] | None = field(default=None, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fact as a dictionary for JSON output."""
+        """Return the fact as a dictionary for JSON; ``properties`` only if it has some."""
         shown = {"head": self.head, "predicate": self.predicate, "tail": self.tail}
         return shown | ({"properties": self.properties} if self.properties else {})
 
@@ -61,7 +61,10 @@ class PathEdge:
     meant: tuple[Fact, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the edge as a dictionary for JSON output."""
+        """Return the hop as a dictionary for JSON.
+
+        ``facts`` are the meant ones, if there are any, otherwise the stored triples.
+        """
         return {
             "head": asdict(self.head),
             "relation": self.relation,
@@ -110,7 +113,11 @@ class GroundedPath:
 
 
 def stored_edges(table: PathTable) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-    """Return (path, head, relation, tail) of the stored edges behind the paths, as stored."""
+    """Return (path, head, relation, tail) of the stored edges behind the paths, four columns.
+
+    ``path``: a row of ``table``. A hop through a mediator is two edges; reversed steps are turned
+    to stored direction.
+    """
     parts = []
     for level in range(table.hops.shape[1]):
         there = np.flatnonzero(table.length > level)
@@ -139,7 +146,10 @@ def verify(store: GraphStore, table: PathTable) -> BoolArray:
 
 
 def ground(store: GraphStore, table: PathTable, form: PathFormat) -> list[GroundedPath | None]:
-    """Return each path in readable form, None for one with an edge that the store lacks."""
+    """Return each path in readable form, None for a path with an edge that the store lacks.
+
+    The list has one entry for each row of ``table``, in order.
+    """
     if not len(table):
         return []
     good = verify(store, table)
@@ -179,7 +189,10 @@ def ground(store: GraphStore, table: PathTable, form: PathFormat) -> list[Ground
 def ground_each(
     store: GraphStore, tables: Sequence[PathTable], form: PathFormat
 ) -> list[list[GroundedPath | None]]:
-    """Ground the paths of several tables with one set of store calls; see :func:`ground`."""
+    """Ground the paths of several tables with one set of store calls; see :func:`ground`.
+
+    One list a table, with None for a path with an edge that the store lacks.
+    """
     if not tables:
         return []
     grounded = iter(ground(store, joined_tables(tables), form))
@@ -190,7 +203,7 @@ _Real: TypeAlias = "tuple[Fact, frozenset[tuple[str, str, str]]]"
 
 
 def _real_ends(store: GraphStore, entities: Entities) -> dict[int, _Real]:
-    """Return, for each mediator that reifies a fact, the fact and the edges to its ends.
+    """Return, by key of a mediator that reifies a fact, the fact and the mediator's two edges.
 
     The fact comes from the mediator's id, which is untrusted data: it is checked against the store.
     """
@@ -225,14 +238,14 @@ def _real_ends(store: GraphStore, entities: Entities) -> dict[int, _Real]:
 
 
 def _properties_of(store: GraphStore, keys: IntArray) -> dict[int, dict[str, Any]]:
-    """Return the properties of each entity, by key."""
+    """Return the properties of each entity by its key, {} for an entity without any."""
     if not isinstance(store, StoredPropertyGraph):
         return {key: store.details(key).properties for key in keys.tolist()}
     return {key: json.loads(text or "{}") for key, *_, text in store.described(keys)}
 
 
 def _meant(facts: list[Fact], real: list[_Real]) -> tuple[Fact, ...]:
-    """Return the facts with halves replaced by their reified facts; empty if none is reified."""
+    """Return the facts with both halves of a reified fact replaced by it; () if none is reified."""
     whole = {half: fact for fact, halves in real for half in halves}
     triples = [whole.get((fact_.head, fact_.predicate, fact_.tail), fact_) for fact_ in facts]
     return tuple(dict.fromkeys(triples)) if whole else ()

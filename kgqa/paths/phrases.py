@@ -25,9 +25,10 @@ _SCHEMAS = ("conceptnet", "umls")  # loaders whose relations have bundled phrase
 
 
 def phrases_of(store: GraphStore, folder: Path | None) -> list[tuple[str, ...]]:
-    """Return the phrases of each relation, by key. Raises DataError.
+    """Return the phrases of each relation, by its key, at least one. Raises DataError.
 
-    ``folder``: that of the KG, which may hold the user's own phrases.
+    The user's own come first, then bundled ones, then the words of its name. ``folder``: that of
+    the KG, which may hold the user's own; None: none.
     """
     relations = store.relations()
     own = folder / PHRASES_FILE if folder is not None else None
@@ -43,9 +44,9 @@ def phrases_of(store: GraphStore, folder: Path | None) -> list[tuple[str, ...]]:
 
 
 def read_phrases(file: Path) -> dict[str, tuple[str, ...]]:
-    """Parse a phrases file to phrases by relation; lines that start with # are skipped.
+    """Parse a phrases file to phrases by relation id; empty lines and # comments are skipped.
 
-    Raises DataError, which names the line.
+    Raises DataError, which names the line, for a relation without a phrase or an unreadable file.
     """
     by_relation: dict[str, tuple[str, ...]] = {}
     try:
@@ -68,7 +69,7 @@ def read_phrases(file: Path) -> dict[str, tuple[str, ...]]:
 
 
 def write_phrases(file: Path, store: GraphStore, phrases: Sequence[tuple[str, ...]]) -> None:
-    """Write a phrases file, relations in the order of their keys. Raises DataError."""
+    """Write the phrases of each relation, by key, to ``file``; replaces it. Raises DataError."""
     lines = ["# relation, tab, phrase (read between head and tail), tab, more phrases"]
     lines += [
         "\t".join((id_, *phrase))

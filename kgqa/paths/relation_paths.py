@@ -51,8 +51,9 @@ _LEAST = 1e-3  # part of the likeliest one's probability from which a relation p
 class RelationPaths:
     """The paths out of one topic entity, grouped by relation path.
 
-    ``steps``: the hops of each relation path; ``of``: the relation path of each path of ``table``;
-    ``closed``: relation paths that were not walked completely.
+    ``steps``: the hops of each relation path, each as two steps (2 * relation, + 1 reversed), the
+    second -1 without a mediator; ``of``: the relation path of each path of ``table``; ``closed``:
+    relation paths that were not walked completely.
     """
 
     table: PathTable
@@ -110,7 +111,10 @@ def few_paths(store: GraphStore, topic: int, rules: WalkRules, most: int) -> Rel
 
 
 def foresee_paths(store: GraphStore, topics: IntArray, rules: WalkRules) -> None:
-    """Have an endpoint store prefetch the neighbourhoods of topics and of their neighbours."""
+    """Have an endpoint store prefetch the neighbourhoods of topics and of their neighbours.
+
+    Do nothing for other stores.
+    """
     if isinstance(store, EndpointStore):
         topics = np.unique(topics)
         foresee(store, topics, "both")  # what leads to it tells it from others of its name
@@ -123,8 +127,9 @@ def opened(
 ) -> RelationPaths:
     """Return ``paths`` with its most probable closed relation paths walked.
 
-    They are walked by descending ``probability`` until the edge budget is spent; those not walked
-    completely stay ``closed``. Raises GraphError.
+    ``probability``: of each relation path. Those far below the best are not walked; the others are,
+    in descending order, until the edge budget is spent. What was not walked completely stays
+    ``closed``. Raises GraphError.
     """
     if not paths.closed:
         return paths
@@ -154,7 +159,7 @@ def opened(
 
 
 def _grouped(store: GraphStore, table: PathTable) -> RelationPaths:
-    """Group paths, in order, by their relation paths."""
+    """Return the paths of ``table``, sorted by ids, grouped by their relation paths."""
     table = ordered(table, store)
     steps = table.hops[:, :, (FIRST, SECOND)].reshape(len(table), 2 * table.hops.shape[1])
     base, codes = int(steps.max(initial=0)) + 2, np.zeros(len(steps), np.int64)
@@ -173,7 +178,10 @@ def _grouped(store: GraphStore, table: PathTable) -> RelationPaths:
 
 
 def _batches(store: GraphStore, table: PathTable) -> Iterator[PathTable]:
-    """Yield, in batches, the one-hop paths that can be extended: those that end in no value."""
+    """Yield, in batches, the one-hop paths that can be extended.
+
+    Those ending in values are dropped.
+    """
     ends, of = np.unique(table.ends(), return_inverse=True)
     onward = np.flatnonzero(store.entities(ends).kinds[of] != Kind.VALUE)
     number = np.cumsum(store.degrees(ends)[of][onward]) // _TOGETHER
@@ -183,7 +191,7 @@ def _batches(store: GraphStore, table: PathTable) -> Iterator[PathTable]:
 
 
 def _next_hop(store: GraphStore, table: PathTable, rules: WalkRules) -> PathTable:
-    """Return all one-hop paths of ``table`` extended by every next hop."""
+    """Return one-hop paths extended by every next hop that leads to a node not yet on the path."""
     ends, of = np.unique(table.ends(), return_inverse=True)
     hops = hops_out_of(store, ends, rules)
     starts = hops.offsets(len(ends))
@@ -197,6 +205,6 @@ def _next_hop(store: GraphStore, table: PathTable, rules: WalkRules) -> PathTabl
 
 
 def _codes(hops: IntArray) -> IntArray:
-    """Return each hop's two steps, columns of ``[n, 2]``, packed into one number."""
+    """Return each hop's two steps (2 * relation, + 1 reversed), ``[n, 2]``, as one number."""
     codes: IntArray = hops[:, 0] * (1 << 31) + hops[:, 1]
     return codes

@@ -87,7 +87,10 @@ class Schema:
         self._examples = {tuple(hop): tuple(names) for hop, names in examples}
 
     def _read(self, store: GraphStore, rules: WalkRules) -> None:
-        """Sample entities: count their sets of hops, and keep topics and tail names of each hop."""
+        """Sample entities: count their sets of hops, and keep examples of each hop.
+
+        These are a few topics and tail names.
+        """
         ends: dict[Hop, list[int]] = {}
         for keys in _sampled(store):
             hops = hops_out_of(store, keys, rules)
@@ -117,7 +120,7 @@ class Schema:
         self._examples = {hop: tuple(names[key] for key in keys) for hop, keys in ends.items()}
 
     def examples(self, hop: Hop) -> tuple[str, ...]:
-        """Return up to two names of entities that ``hop`` leads to."""
+        """Return up to two names of entities that ``hop`` leads to; () for an unknown hop."""
         return self._examples.get(hop, ())
 
     def hops(self) -> list[Hop]:
@@ -125,7 +128,7 @@ class Schema:
         return sorted(self._topics)
 
     def common(self, most: int) -> list[Hop]:
-        """Return the ``most`` hops that the largest number of sampled entities have."""
+        """Return up to ``most`` hops, those that most sampled entities have first."""
         return self._by_frequency[:most]
 
     @cached_property
@@ -137,20 +140,23 @@ class Schema:
         return sorted(having, key=lambda hop: (-having[hop], hop))
 
     def topics(self, hop: Hop) -> list[int]:
-        """Return the keys of a few sampled entities that have ``hop``."""
+        """Return the keys of a few sampled entities that have ``hop``; [] for an unknown hop."""
         return self._topics.get(hop, [])
 
     def both_ways(self, hop: Hop) -> bool:
-        """Return whether some entity has the relation in both directions, such as "follows"."""
+        """Return whether some sampled entity has a hop's relation in both directions.
+
+        Such as "follows". False for a hop through a mediator by two different relations.
+        """
         if hop[1] not in (-1, hop[0]):  # two relations; a fact with properties has one
             return False
         back = backwards(hop)
         return any(hop in kind and back in kind for kind in self._kinds)
 
     def missing(self, own: Iterable[Hop]) -> list[Hop]:
-        """Return the hops that entities similar to one with hops ``own`` usually have and it lacks.
+        """Return, in order, the hops that similar entities usually have and this one lacks.
 
-        Similar ones have most of its hops. The result is in order.
+        ``own``: the entity's hops. Similar sampled entities share most of them.
         """
         mine = frozenset(own)
         like = 0
@@ -165,7 +171,8 @@ class Schema:
 def _sampled(store: GraphStore) -> Iterator[IntArray]:
     """Yield blocks of entity keys spread over the KG, in the order of ids.
 
-    They are the same of a graph that is loaded and behind an endpoint, if all can be listed.
+    Entities with too many edges are left out. A loaded graph and the same graph behind an endpoint
+    give the same blocks, if all entities can be listed.
     """
     if isinstance(store, EndpointStore) or store.info.entities <= _LISTED:
         topics = in_id_order(store, store.topic_keys(-1, _LISTED))

@@ -29,9 +29,9 @@ class Triplets(Protocol):
     """A graph as seen by a walk: the triplets that touch an entity."""
 
     def around(self, keys: IntArray) -> list[IntArray]:
-        """Return the triplets that touch each distinct key, sorted ``[n, 5]``.
+        """Return, for each distinct key, the triplets that touch it, sorted ``[n, 5]``.
 
-        Raises GraphError.
+        A value, which walks do not leave, has none. Raises GraphError.
         """
 
 
@@ -50,7 +50,10 @@ class StoreTriplets:
         self._around: dict[int, IntArray] = {}
 
     def around(self, keys: IntArray) -> list[IntArray]:
-        """Return the triplets that touch each of ``keys``; a few store calls read the new ones."""
+        """Return the triplets that touch each of ``keys``, none for a value.
+
+        Remembers what it reads.
+        """
         new = np.array([key for key in keys.tolist() if key not in self._around], np.int64)
         if len(new):
             self._around.update(dict.fromkeys(new.tolist(), NO_TRIPLETS))
@@ -75,7 +78,7 @@ class SomeTriplets:
         self._lasting = set(ends[lasting(store, ends)].tolist())
 
     def around(self, keys: IntArray) -> list[IntArray]:
-        """Return the triplets that touch each of ``keys``."""
+        """Return those of ``rows`` that touch each of ``keys``, none for a value."""
         return [
             self.rows[(self.rows[:, 0] == key) | (self.rows[:, END] == key)]
             if key in self._lasting
@@ -85,10 +88,7 @@ class SomeTriplets:
 
 
 def lasting(store: GraphStore, keys: IntArray) -> BoolArray:
-    """Return for each key whether a path can be extended from it, ``[len(keys)]``.
-
-    Not from values.
-    """
+    """Return for each key whether a path can go on from it, ``[len(keys)]``: not from a value."""
     if not len(keys):
         return np.zeros(0, bool)
     lasts: BoolArray = store.entities(keys).kinds != Kind.VALUE
@@ -96,7 +96,7 @@ def lasting(store: GraphStore, keys: IntArray) -> BoolArray:
 
 
 def sorted_rows(rows: IntArray) -> IntArray:
-    """Return the distinct rows, sorted by column."""
+    """Return the distinct triplets, sorted by column."""
     return np.unique(rows, axis=0) if len(rows) else NO_TRIPLETS
 
 
@@ -107,7 +107,10 @@ def joined_rows(several: Iterable[IntArray]) -> IntArray:
 
 
 def turned(rows: IntArray) -> IntArray:
-    """Return the same facts as seen from their tails, steps inverted. Shape ``[n, 5]``."""
+    """Return the same facts as seen from their tails, each step reversed. Shape ``[n, 5]``.
+
+    Rows are (head, step, mediator, step, tail); a step is 2 * relation, + 1 reversed.
+    """
     head, first, mediator, second, tail = rows.T
     through = second >= 0
     into, out = np.where(through, second, first) ^ 1, np.where(through, first ^ 1, -1)
@@ -115,7 +118,7 @@ def turned(rows: IntArray) -> IntArray:
 
 
 def as_paths(rows: IntArray) -> PathTable:
-    """Return each triplet as a path of one hop."""
+    """Return each triplet of ``rows`` as a path of one hop, in order."""
     return PathTable(rows[:, 0], np.ones(len(rows), np.int64), rows[:, 1:].reshape(-1, 1, 4))
 
 
@@ -125,9 +128,10 @@ def as_rows(table: PathTable) -> IntArray:
 
 
 def _as_stored(keys: IntArray, hops: Hops, *, entered: bool) -> tuple[IntArray, IntArray]:
-    """Convert hops out of ``keys`` to triplets in stored direction; also return their owners.
+    """Convert hops out of ``keys`` to triplets in stored direction, with an index into ``keys``.
 
-    A hop through a mediator whose halves have different directions is given in both.
+    A hop through a mediator whose halves have different directions is given in both if ``entered``,
+    else dropped.
     """
     rows = np.concatenate([keys[hops.row][:, None], hops.hop], axis=1)
     first, second = hops.hop[:, FIRST], hops.hop[:, SECOND]

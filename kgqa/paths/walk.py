@@ -74,8 +74,8 @@ class WalkRules:
 class Hops:
     """All hops out of a frontier, sorted by ``row``, a position in the frontier.
 
-    ``hop``: columns ``FIRST`` (step), ``MEDIATOR`` (key or -1), ``SECOND`` (its step or -1),
-    ``TAIL``.
+    ``hop``: columns ``FIRST`` (step), ``MEDIATOR`` (key or -1), ``SECOND`` (the step out of the
+    mediator or -1), ``TAIL``. A step is 2 * relation, + 1 reversed.
     """
 
     row: IntArray
@@ -83,7 +83,10 @@ class Hops:
     kind: NDArray[np.uint8]
 
     def offsets(self, rows: int) -> IntArray:
-        """Return where the hops of each of ``rows`` frontier entries start, ``[rows + 1]``."""
+        """Return where the hops of each frontier entry start, ``[rows + 1]``, the last is the end.
+
+        ``rows``: the number of frontier entries.
+        """
         starts: IntArray = np.searchsorted(self.row, np.arange(rows + 1)).astype(np.int64)
         return starts
 
@@ -104,17 +107,17 @@ class PathTable:
         return self.take(np.flatnonzero(self.topic == topic))
 
     def take(self, rows: IntArray) -> PathTable:
-        """Return the paths at ``rows``."""
+        """Return the table of the paths at the row numbers ``rows``, in their order."""
         return PathTable(self.topic[rows], self.length[rows], self.hops[rows])
 
     def ends(self) -> IntArray:
-        """Return the key of each path's last entity."""
+        """Return the key of each path's last entity, ``[n]``."""
         ends: IntArray = self.hops[np.arange(len(self)), self.length - 1, TAIL]
         return ends
 
 
 def empty_paths(hops: int) -> PathTable:
-    """Return a table without a path."""
+    """Return a table without a path, with room for ``hops`` hops."""
     none = np.empty(0, np.int64)
     return PathTable(none, none, np.empty((0, hops, 4), np.int64))
 
@@ -151,7 +154,9 @@ def ranges(starts: IntArray, counts: IntArray) -> IntArray:
 def hops_out_of(store: GraphStore, frontier: IntArray, rules: WalkRules) -> Hops:
     """Return every hop out of the distinct keys of ``frontier``, in one or two store calls.
 
-    Raises GraphError if mediators join too many edges to hold.
+    Hops back to the same entity are left out, as are type relations unless ``rules.types``.
+    Collapsed mediators are passed through, but not two of them in a row. Raises GraphError if
+    mediators join too many edges to hold.
     """
     edges = store.neighbours(frontier, rules.direction)
     keep = edges.target != frontier[edges.row]
@@ -190,9 +195,9 @@ def hops_out_of(store: GraphStore, frontier: IntArray, rules: WalkRules) -> Hops
 
 
 def admissible(topic: IntArray, hops: IntArray, depth: int, added: IntArray) -> BoolArray:
-    """Return which ``added`` hops ``[n, 4]`` lead to a node that is not yet on the walk.
+    """Return which ``added`` hops ``[n, 4]`` visit only nodes that are not yet on their walk.
 
-    ``depth``: the number of hops of the walks so far.
+    ``topic``, ``hops``: the walks; ``depth``: the number of their hops so far.
     """
     good: BoolArray = added[:, TAIL] != topic
     for level in range(depth):
@@ -209,9 +214,10 @@ def admissible(topic: IntArray, hops: IntArray, depth: int, added: IntArray) -> 
 def walk(
     store: GraphStore, topics: IntArray, rules: WalkRules, cap: int | None = None
 ) -> tuple[PathTable, IntArray]:
-    """Return every path out of distinct ``topics``, and the topics with more than ``cap``.
+    """Return every path out of distinct ``topics``, and the topics with more than ``cap`` paths.
 
-    Raises GraphError, before memory is taken, if they are too many to hold and ``cap`` is None.
+    The latter have no path in the table. Raises GraphError, before memory is taken, if the paths
+    are too many to hold and ``cap`` is None.
     """
     over = np.zeros(0, np.int64)
     frontier_topic = topics
@@ -265,7 +271,7 @@ def walk(
 
 
 def _hold(count: int, most: int = MOST_WALKED) -> None:
-    """Raise GraphError if ``count`` rows are too many to hold."""
+    """Raise GraphError if ``count`` edges or paths are more than ``most``."""
     if count > most:
         raise GraphError(
             f"There are {count:,} edges or paths to walk at once here, and {most:,} can be.",
@@ -274,7 +280,7 @@ def _hold(count: int, most: int = MOST_WALKED) -> None:
 
 
 def _sum_by(keys: IntArray, amounts: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the sums of ``amounts`` by key, and the distinct keys."""
+    """Return the sums of ``amounts`` by key, and the distinct keys, both in ascending key order."""
     unique, position = np.unique(keys, return_inverse=True)
     return np.bincount(position, weights=amounts, minlength=len(unique)).astype(np.int64), unique
 
@@ -305,7 +311,11 @@ def order_of(table: PathTable, store: GraphStore | EndpointStore | None = None) 
 
 @dataclass(frozen=True, slots=True)
 class RelationPath:
-    """The paths of one topic that share their steps and lead to answers; ``f1``: of their tails."""
+    """The paths of one topic that have the same ``steps`` and lead to answers.
+
+    ``f1``: of their tails. ``steps``: two of each hop (2 * relation, + 1 reversed), the second -1
+    without a mediator.
+    """
 
     topic: int
     steps: tuple[tuple[int, int], ...]
@@ -317,7 +327,7 @@ class RelationPath:
 def relation_paths_to(
     store: GraphStore, topics: IntArray, answers: IntArray, rules: WalkRules, cap: int
 ) -> list[RelationPath]:
-    """Return the relation paths from ``topics`` to ``answers``, by F1, hops, then steps.
+    """Return the relation paths from ``topics`` to ``answers``, best F1 first, then by hops, steps.
 
     GCR (arXiv 2410.13080, sec. 4.2) trains on every shortest path; ranking them by their tails is
     this project's refinement. With more than ``cap`` paths, topics are walked one hop less.

@@ -75,8 +75,9 @@ def relation_path_text(
 ) -> str:
     """Return a relation path as a phrase from the topic entity ``x`` to the answer ``?``.
 
-    ``steps``: (first step, second step or -1) of each hop; ``phrases``: of relations by key;
-    ``examples``: names of entities that such paths end in, which say what kind of thing it is.
+    ``steps``: two of each hop (2 * relation, + 1 reversed), the second -1 without a mediator;
+    ``phrases``: of relations by key; ``examples``: names of entities that such paths end in, which
+    say what kind of thing it is.
 
     >>> relation_path_text([(1, -1), (2, -1)], ["treated by", "lives in"], ["Bonn"])
     'y treated by x, y lives in ? such as Bonn'

@@ -252,7 +252,10 @@ class WholeSearch:
         return place.ref, weight
 
     def _cut_first(self, plan: Plan, by: PropertyRef) -> float:
-        """Score for applying the limit before the join."""
+        """Score, perhaps negative, for applying the limit before the join.
+
+        ``by``: the property that ``plan`` is ordered by.
+        """
         assert isinstance(by.owner, NodeRef)
         best = self._read.mentions.of_best | self._read.mentions.before_best
         words = {*self._read.class_words(plan.nodes[by.owner.node])}
@@ -260,7 +263,10 @@ class WholeSearch:
         return _THEN if words - own and words & best and not own & best else -_THEN
 
     def _near(self, words: re.Pattern[str], place: Place, known: PlaceWords) -> float:
-        """Score a property by whether it is mentioned after a word such as "average"."""
+        """Score whether a property is mentioned within five words after ``words``, as "average".
+
+        Negative if only another property is, 0 if none is.
+        """
         near, theirs = known.after(words, 5)
         mine = near & {*self._read.words_of(place)}
         between = self._read.mentions.words[min(theirs) + 1 : min(mine)] if mine else []
@@ -366,9 +372,10 @@ class WholeSearch:
     def _compared(
         self, number: Item, places: Sequence[Place], having: float
     ) -> Iterator[tuple[_Grouped, float]]:
-        """Yield the groupings of a condition on an aggregate.
+        """Yield the groupings, with scores, of a condition on the aggregate ``number``.
 
         The groups are the requested nodes, or values of a requested property if nodes are counted.
+        ``having``: score of such a condition.
         """
         assert isinstance(number, Aggregate)
         whole = self._read.whole["aggregate"]
@@ -384,7 +391,7 @@ class WholeSearch:
     def _counts(
         self, asked: Place, places: Sequence[Place]
     ) -> Iterator[tuple[_Total | _Grouped, float]]:
-        """Yield counts of a requested text property, or the text with the highest count.
+        """Yield counts of the text property ``asked``, or its value with the highest count.
 
         "Which president had the most appointees?", over rows with both columns. If the text is the
         name of its node, nodes are counted.
@@ -402,7 +409,7 @@ class WholeSearch:
                 yield _Grouped(asked.ref, most), whole["group"] + _COUNTED
 
     def _summed(self, place: Place) -> bool:
-        """Return whether "the most points" is a sum over otherwise unmentioned facts."""
+        """Return whether "the most points" is a sum over facts whose class is not mentioned."""
         owner = place.ref.owner
         if not isinstance(owner, NodeRef) or owner == NodeRef(0) or place.owned[0] != "class":
             return False
@@ -465,7 +472,7 @@ class WholeSearch:
                 yield _Grouped(NodeRef(0), item), odds
 
     def _named_apart(self, state: ConditionState) -> float:
-        """Penalty for grouping by the first class if the question names another.
+        """Penalty for grouping by the first class if the question names another entity, else 0.
 
         "The average rating of Cloud Atlas" is one number, not one of each reviewer.
         """
@@ -476,7 +483,10 @@ class WholeSearch:
         self, pattern: Pattern, places: Sequence[Place], state: ConditionState,
         aggregate: NodeRef | _Total | _Grouped, by: Item | None, descending: bool,
     ) -> Plan | None:  # fmt: skip
-        """Build the plan of one choice of aggregate, order and direction, None if there is none."""
+        """Build the plan of one choice of aggregate, order and direction.
+
+        None if it is malformed.
+        """
         limit = self._read.stated.limit
         if limit is None and by is not None and not ORDERED.search(self._read.question):
             odds = self._read.whole["limit"]["yes"] - self._read.whole["limit"]["no"]
@@ -552,12 +562,15 @@ class WholeSearch:
         ]
 
     def _is_beside(self, words: Sequence[int]) -> bool:
-        """Return whether words, given by position, are in the question's list of output columns."""
+        """Return whether any of ``words`` (positions) is in the question's list of columns."""
         match = SHOWN_WITH.search(self._read.question)
         return match is not None and max(words, default=-1) > self._read.mentions.at(match.start())
 
     def _is_of_hop(self, pattern: Pattern, place: Place) -> bool:
-        """Return whether an output column names a relation, and a property only in part."""
+        """Return whether an output column names a relation, and a property only in part.
+
+        ``place``: the property.
+        """
         mentions, words = self._read.mentions, {*self._read.words_of(place)}
         if mentions.share(place.property.name, place.owned[1]) == 1 or not self._is_beside(
             sorted(words)
@@ -567,7 +580,7 @@ class WholeSearch:
         return any(words <= {*mentions.of(one)} for one in said)
 
     def _asks_property(self, place: Place, state: ConditionState) -> bool:
-        """Return whether the question asks for a property's value, not for nodes that have it."""
+        """Return whether the question asks for the value of ``place``, not for nodes with it."""
         named = self._names_itself(state) and place.of_answer
         return named or self._read.asks_for(place)
 
@@ -587,7 +600,7 @@ class WholeSearch:
         )
 
     def _named_before_no(self) -> tuple[set[str], set[str]]:
-        """Return the ids of what is named before a negation: as its subject, and otherwise.
+        """Return the ids and texts named before a negation: its subjects, and all others.
 
         In "games that Ann did not win" Ann is the subject; in "games by Ann that did not win" the
         games are.
@@ -606,7 +619,10 @@ class WholeSearch:
     def _without(
         self, pattern: Pattern, places: Sequence[Place], state: ConditionState, base: float
     ) -> Iterator[ScoredPlan]:
-        """Yield plans whose last hop, or last few hops, are negated."""
+        """Yield plans whose last hop or hops are negated; none if there is nothing to negate.
+
+        ``base``: the score of pattern and conditions.
+        """
         denied = any(one.operator == "missing" for one in state.where)  # of "no website"
         if not pattern.hops or state.having is not None or denied:
             return
@@ -667,7 +683,10 @@ class WholeSearch:
             yield ScoredPlan(plan, score + extra)
 
     def _only_leads_on(self, pattern: Pattern, hop: int, state: ConditionState) -> bool:
-        """Return whether a hop continues another one at a node first mentioned after the "no"."""
+        """Return whether a hop only continues the hop before it, from a node named after the "no".
+
+        The node has no condition, and the relation before it no words of its own.
+        """
         before, this, read = pattern.hops[hop - 1], pattern.hops[hop], self._read
         no = min(read.mentions.after(NO, 1), default=0)
         return (
@@ -679,7 +698,7 @@ class WholeSearch:
         )
 
     def _denied(self, pattern: Pattern) -> float:
-        """Score by whether the words of the last hop follow the negation."""
+        """Return 0 if the words of the last hop follow the negation, a penalty if another's do."""
         mentions, last = self._read.mentions, pattern.hops[-1]
         near = mentions.after(NO, 6)
         if near & {*mentions.of(last.relation)}:
@@ -712,5 +731,5 @@ class _Grouped:
 
 
 def _owner(one: Comparison) -> object:
-    """Return the node or fact that a comparison is about."""
+    """Return the node or fact that the left side of a comparison is about."""
     return one.left.owner if isinstance(one.left, PropertyRef) else one.left

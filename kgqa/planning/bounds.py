@@ -39,7 +39,7 @@ _MEASURED, _NAMED, _OTHER = 4.0, 3.0, -5.0  # scores of a property by how well i
 
 
 def bound_before(question: str, start: int) -> re.Match[str] | None:
-    """Return the comparative phrase before the name at ``start``, None if there is none.
+    """Return the comparative phrase that ends before the name at ``start``, None if there is none.
 
     >>> question = "Which lamps are more expensive than the Corvin?"
     >>> bound_before(question, question.index("Corvin")).group()
@@ -59,7 +59,7 @@ def is_bound(question: str, mention: str) -> bool:
 
 
 def bounds_of(plan: Plan, values: Sequence[FoundValue]) -> list[Bound]:
-    """Return the question's entities whose values a plan compares with."""
+    """Return those of ``values`` whose entity a plan compares with, as bounds."""
     found = []
     for value in values:
         for (class_, name), held in value.holds.items():
@@ -81,7 +81,7 @@ def bounds_of(plan: Plan, values: Sequence[FoundValue]) -> list[Bound]:
 def compared(
     said: re.Match[str], property_: Property, *, mentioned: bool
 ) -> tuple[str, float] | None:
-    """Return the operator by which a property is compared with another entity's, and its score.
+    """Return the operator that ``said`` means for a property, and its score.
 
     None if the phrase does not suit the property. ``mentioned``: whether the question names it.
     """

@@ -47,7 +47,10 @@ class ClassWords:
     encoder: SentenceEncoder | None = None
 
     def near(self, question: str) -> dict[str, float]:
-        """Return each class's similarity to a question, less the highest; {} without an encoder."""
+        """Return each class's similarity to a question, minus the highest.
+
+        {} without an encoder.
+        """
         if self.encoder is None or self.vectors is None:
             return {}
         rest = " ".join(_ASKING.sub("", question).split()[:2])
@@ -59,9 +62,9 @@ class ClassWords:
 def class_words(
     store: QueryStore, schema: GraphSchema, encoder: SentenceEncoder, folder: Path | None = None
 ) -> ClassWords:
-    """Find everyday names for a schema's classes; ``folder``: of the vector cache.
+    """Return everyday names for a schema's classes, found by an encoder; unclear ones keep theirs.
 
-    Raises GraphError.
+    ``folder``: for the cache of vectors, None: no cache. Raises GraphError.
     """
     encode = encoder.encode
     if folder is not None and folder.is_dir():
@@ -88,7 +91,10 @@ def class_words(
 
 
 def nameless(schema: GraphSchema, nouns: Mapping[str, str]) -> set[str]:
-    """Return the inferred classes that have no noun, only their entities' relations as name."""
+    """Return the inferred classes whose noun is just the name of one of their own relations.
+
+    ``nouns``: everyday names by class.
+    """
     own = {(relation.head, relation_phrase(relation.relation)) for relation in schema.relations}
     own |= {(type_.name, relation_phrase(each.name)) for type_ in schema.types
             for each in type_.properties}  # fmt: skip

@@ -89,20 +89,26 @@ class ConditionState:
     denied: int = 0  # comparisons negated because of the question
 
     def also(self, one: Comparison, worth: float, **changes: Any) -> ConditionState:
-        """Return the state with one more condition, of the score ``worth``."""
+        """Return the state with the condition ``one`` added, whose score is ``worth``.
+
+        ``changes``: further fields to set.
+        """
         return replace(self, where=(*self.where, one), score=self.score + worth, **changes)
 
     def without(self, node: int) -> ConditionState:
-        """Return the state in which a node with its conditions must be absent from the answers."""
+        """Return the state in which a node, with its conditions, must not exist for an answer."""
         return replace(self, absent=self.absent | {node})
 
     def instead(self, one: Comparison, worth: float) -> ConditionState:
-        """Return the state with its last condition replaced."""
+        """Return the state with its last condition replaced by ``one``, whose score is ``worth``.
+
+        The score of the old condition is kept.
+        """
         return replace(self, where=(*self.where[:-1], one), score=self.score + worth)
 
 
 def _in_time(literal: Stating, value: object, type_: str) -> str:
-    """Return a number as the year or duration that it states for a type, "" if it states none."""
+    """Return a number as the year or duration that it states for a property type, "" otherwise."""
     if type_ in DATES and is_year(value):
         return f"{value}"
     if type_ == "duration" and literal.read and literal.read.unit == "s":
@@ -116,7 +122,7 @@ def _node_of(owner: object, pattern: Pattern) -> int:
 
 
 def _steps_at(pattern: Pattern, node: int) -> set[tuple[str, bool]]:
-    """Return the relations at a node of a pattern, each with whether the node is its tail."""
+    """Return the relations at a node of a pattern, as (relation, whether the node is its tail)."""
     ends = [
         (hop, hop.inverse if hop.source == node else not hop.inverse)
         for hop in pattern.hops
@@ -142,7 +148,10 @@ def _walked_alike(state: ConditionState, pattern: Pattern, node: int) -> bool:
 
 
 def in_unit(literal: Stating, name: str) -> float | int | str:
-    """Convert a literal to the unit that a property's name ends with: ``weight_g``."""
+    """Convert a literal to the unit that a property's name ends with, as in ``weight_g``.
+
+    Its value is returned unchanged if either has no unit, or they measure different things.
+    """
     unit, times = UNITS.get(relation_phrase(name).split()[-1], ("", 1.0))
     read = literal.read
     if not unit or read is None or read.amount is None or read.unit != unit:
@@ -182,7 +191,10 @@ class ConditionSearch:
         return states
 
     def _with_class(self, state: ConditionState, pattern: Pattern) -> Iterator[ConditionState]:
-        """Yield ``state``, then states that require or exclude a second class of the answers."""
+        """Yield ``state``, and the states that require or exclude a second class of the answers.
+
+        The class must be mentioned by words that do not mention the first one.
+        """
         yield state
         own = {*self._read.class_words(pattern.nodes[0])}
         for name in sorted(self._read.beside - {pattern.nodes[0]}):
@@ -198,14 +210,18 @@ class ConditionSearch:
 
     @staticmethod
     def _best(options: Iterator[Iterator[ConditionState]]) -> list[ConditionState]:
-        """Return the best states of all options."""
+        """Return the best ``CONDITIONS`` states of all ``options``, best first."""
         every = (state for some in options for state in some)
         return nlargest(CONDITIONS, every, key=lambda one: one.score)
 
     def _add(
         self, state: ConditionState, place: Place, operator: str, value: object, bonus: float
     ) -> ConditionState:
-        """Return the state with a comparison of a property added and scored."""
+        """Return the state with a comparison of a property added.
+
+        Its score gains the odds of the property, unless used before, and ``bonus``, minus a penalty
+        if it contradicts another comparison.
+        """
         odds = 0.0 if place.owned in state.used else self._read.properties[place.owned][0]
         one = Comparison(place.ref, operator, (value,))  # type: ignore[arg-type]
         vain = not place.property.many and any(_contradict(one, other) for other in state.where)
@@ -282,7 +298,11 @@ class ConditionSearch:
         self, state: ConditionState, value: FoundValue, said: re.Match[str], pattern: Pattern,
         places: Sequence[Place],
     ) -> Iterator[ConditionState]:  # fmt: skip
-        """Yield states in which a property is compared with that of a named entity."""
+        """Yield the states in which a property of the answers is compared with a named entity's.
+
+        ``value``: the entity; ``said``: the comparative phrase before it. Nothing if it suits no
+        property.
+        """
         for place in places:
             held = value.holds.get((pattern.nodes[0], place.property.name))
             if not place.of_answer or held is None:
@@ -295,7 +315,8 @@ class ConditionSearch:
     def _side(self, pattern: Pattern, node: int, value: FoundValue) -> float:
         """Score which of several nodes of one class a value restricts.
 
-        In "users who interacted with Ann" it follows the relation's words, so it is the other user.
+        0 for the only node of a class. In "users who interacted with Ann" Ann follows the
+        relation's words, so Ann is the other user.
         """
         if pattern.nodes.count(pattern.nodes[node]) == 1:
             return 0.0
@@ -306,7 +327,10 @@ class ConditionSearch:
     def _either(
         self, state: ConditionState, value: FoundValue, pattern: Pattern, places: Sequence[Place]
     ) -> Iterator[ConditionState]:
-        """Yield the state whose last condition also accepts this value, if "or" joins the two."""
+        """Yield the state whose last condition also accepts ``value``.
+
+        Nothing unless "or" joins the two.
+        """
         last = self._either_of(state, value.start, places)
         if last is None:
             return
@@ -324,7 +348,7 @@ class ConditionSearch:
     def _either_of(
         self, state: ConditionState, start: int, places: Sequence[Place]
     ) -> Comparison | None:
-        """Return the last condition if "or" joins its value to the literal at ``start``.
+        """Return the last condition if "or" joins its value to the literal at ``start``, else None.
 
         So does "and", if the property belongs to the requested class and has a single value.
         """
@@ -409,7 +433,12 @@ class ConditionSearch:
         self, state: ConditionState, literal: Stating, value: object, near: float, pattern: Pattern,
         place: Place,
     ) -> Iterator[ConditionState]:  # fmt: skip
-        """Yield the state in which a comparison is negated: for one value, or for every fact."""
+        """Yield the state in which a comparison is negated.
+
+        Nothing for a type that does not compare. A property of the answers gets the opposite
+        operator; of another node no fact may satisfy the comparison. ``near``: score for its
+        distance.
+        """
         type_ = place.property.type
         if type_ in DATES and (literal.kind == "date" or is_year(value)):
             value = f"{value}"
@@ -425,7 +454,7 @@ class ConditionSearch:
             yield added.without(_node_of(place.ref.owner, pattern))
 
     def _beside(self, place: Place, literal: Stating, places: Sequence[Place]) -> Iterator[Place]:
-        """Yield further properties compared with the same number: "a height and a width over 3"."""
+        """Yield other properties compared with the same number: "a height and a width over 3"."""
         words, first = self._read.mentions.words, self._read.mentions.at(literal.start)
         mine = [at for at in self._read.words_of(place) if first - _SHARED <= at < first]
         for other in places if mine else ():
@@ -444,7 +473,10 @@ class ConditionSearch:
         self, state: ConditionState, literal: Stating, pattern: Pattern, places: Sequence[Place],
         close: Mapping[object, float],
     ) -> Iterator[ConditionState]:  # fmt: skip
-        """Yield states that compare a group's average, sum or count with a literal."""
+        """Yield states that compare a group's average, sum or count with a literal.
+
+        ``close``: scores of the properties for their distance to it.
+        """
         before = self._read.question[max(0, literal.start - _BESIDE) : literal.start]
         kind: AggregateKind = "average" if AVERAGE.search(before) else "sum"
         if kind == "average" or TOTAL.search(before):
@@ -470,7 +502,7 @@ class ConditionSearch:
             yield replace(state, having=count, score=score)
 
     def _counts(self, after: str, name: str) -> bool:
-        """Return whether a number counts a class's noun: in "3 car models", the last one."""
+        """Return whether the words after a number name a class: in "3 car models", the last one."""
         rest = after.split(maxsplit=1)[1:]
         last = [
             class_
@@ -482,10 +514,11 @@ class ConditionSearch:
     def _closeness(
         self, literal: Stating, pattern: Pattern, places: Sequence[Place]
     ) -> dict[object, float]:
-        """Score each property by the distance between a literal and the property's mention.
+        """Return for each property, by reference, a score for the distance of literal and mention.
 
         In "born after 1970 and acting in films released before 2000" each year is beside its word;
-        for one property of two nodes it belongs to the node mentioned last.
+        for one property of two nodes it belongs to the node mentioned last. All are 0 if none is
+        near.
         """
         first = self._read.mentions.at(literal.start)
         last = self._read.mentions.at(literal.end - 1)
@@ -512,7 +545,7 @@ class ConditionSearch:
         return close
 
     def _compared(self, places: Sequence[Place]) -> list[Comparison]:
-        """Return comparisons of two properties with each other: "more than their budget"."""
+        """Return comparisons of two mentioned properties: "more than their budget"; [] if none."""
         found = []
         words = self._read.mentions.words
         fit = [one for one in places if one.property.type in (*NUMBERS, *DATES)]
@@ -536,7 +569,10 @@ class ConditionSearch:
         return found
 
     def _averaged(self, places: Sequence[Place]) -> list[tuple[float, Comparison]]:
-        """Return scored comparisons with a property's average: "more than the average salary"."""
+        """Return scored comparisons with a property's average: "more than the average salary".
+
+        [] if the question compares with no average.
+        """
         said, mentions = self._read.averaged, self._read.mentions
         if said is None:
             return []
@@ -566,7 +602,7 @@ class ConditionSearch:
     def _with_pair(
         state: ConditionState, pairs: Sequence[tuple[float, Comparison]]
     ) -> Iterator[ConditionState]:
-        """Yield the state, and the state with each of the scored comparisons."""
+        """Yield the state, then the state with each of the (score, comparison) ``pairs`` added."""
         yield state
         yield from (state.also(one, worth) for worth, one in pairs)
 
@@ -627,7 +663,10 @@ class ConditionSearch:
         return bool(denied) and not denied <= set().union(*self._read.class_mentions.values())
 
     def _there(self, place: Place, *, there: bool) -> Comparison:
-        """Return the condition that a property has a value, or none; 0 of a quantity is none."""
+        """Return the condition that a property has a value; if not ``there``, that it has none.
+
+        A quantity of 0 counts as none.
+        """
         if place.is_number and not there:
             return Comparison(place.ref, "missing or <=", (0,))
         if place.is_number and self._read.mentions.after(_ANY, 3) & {*self._read.words_of(place)}:
@@ -650,7 +689,7 @@ def says_opposite(question: str, name: str) -> bool:
 
 
 def opposite_names(name: str) -> list[str]:
-    """Return the everyday names for entities of which a flag is false.
+    """Return everyday names for entities of which the flag ``name`` is false.
 
     >>> opposite_names("in_print")[-1], "inactive" in opposite_names("is_active")
     ('out of print', True)
@@ -663,7 +702,10 @@ def opposite_names(name: str) -> list[str]:
 
 
 def _contradict(one: Comparison, other: Comparison) -> bool:
-    """Return whether two comparisons of one property contradict or repeat each other."""
+    """Return whether two comparisons of one property contradict or repeat each other.
+
+    False if they compare different properties, or with values of different types.
+    """
     if one.left != other.left or "<>" in (one.operator, other.operator):
         return False
     both = sorted((one, other), key=lambda each: each.operator[0])  # < before = before >

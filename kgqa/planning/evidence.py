@@ -152,7 +152,10 @@ class QuestionReading:
         self._weigh_parallel()
 
     def _weigh_classes(self) -> None:
-        """Lower the log-odds of unmentioned subclasses, except those with a mentioned value."""
+        """Drop unmentioned subclasses.
+
+        Raise the log-odds of classes with a value in the question.
+        """
         subclasses = set() if self.parts.is_large else self.parts.subclasses
         for name in subclasses & self.classes.keys():
             if not self.class_words(name) and name.lower() not in self.question.lower():
@@ -174,7 +177,7 @@ class QuestionReading:
 
     @cached_property
     def held_by(self) -> set[str]:
-        """The classes that hold the requested noun as a value: "documentaries" are titles."""
+        """The classes with the requested noun as a stored value: "documentaries" are titles."""
         start = len(self.question) - len(asked_noun(self.question))
         at_noun = [value.fields for value in self.values if value.start == start]
         return {owner for fields in at_noun for kind, owner, _ in fields if kind == "class"}
@@ -211,7 +214,7 @@ class QuestionReading:
                 self.hops[hop] = [used + _UNSAID, *others]
 
     def _phrase(self, hop: tuple[str, str, str]) -> str:
-        """Return a relation's words without those of its owner: of "bridge type", "type"."""
+        """Return a relation's words without those of its head class: of "bridge type", "type"."""
         own = {*stems(self.noun(hop[0]))}
         words = relation_phrase(hop[1]).split()
         rest = [word for word in words if stem(word) not in own]
@@ -219,11 +222,11 @@ class QuestionReading:
 
     @cached_property
     def nameless(self) -> set[str]:
-        """The classes that have no everyday name."""
+        """The classes without an everyday name."""
         return nameless(self.parts.index.schema, self.parts.called.nouns)
 
     def noun(self, name: str) -> str:
-        """Return the everyday name of a class."""
+        """Return the everyday name of a class, otherwise its name."""
         return self.parts.called.nouns.get(name, name)
 
     def called_class(self, name: str) -> list[str]:
@@ -231,7 +234,7 @@ class QuestionReading:
         return [name, self.noun(name), *self._also(name)]
 
     def _also(self, name: str) -> tuple[str, ...]:
-        """Return the synonyms of a class that the schema states."""
+        """Return the synonyms of a class that the schema states; () for plain triples."""
         type_ = self.parts.index.types.get(name)
         return type_.also if type_ is not None and not self.plain else ()
 
@@ -253,12 +256,15 @@ class QuestionReading:
         )
 
     def denied(self, most: int) -> set[int]:
-        """Return the positions of words up to ``most`` after a "no"."""
+        """Return the positions of words up to ``most`` after a "no"; empty if there is none."""
         return self.mentions.after(NO, most) if NO.search(self.bare) else set()
 
     @cached_property
     def choice(self) -> set[str]:
-        """The entities, by id or name, from which the question asks to choose the best."""
+        """The entities, by id or name, from which the question asks to choose the best.
+
+        Empty unless it names several.
+        """
         said = _CHOICE.search(self.question)
         if said is None or not asks_best(self.question):
             return set()
@@ -271,7 +277,7 @@ class QuestionReading:
 
     @cached_property
     def averaged(self) -> re.Match[str] | None:
-        """The phrase that compares with an average, None without one."""
+        """The phrase that compares with an average, None if there is none."""
         return AVERAGED.search(self.question)
 
     @cached_property
@@ -287,7 +293,10 @@ class QuestionReading:
 
     @cached_property
     def of_each(self) -> set[int]:
-        """The positions of the group's words ("per branch"), if the question asks for a number."""
+        """The positions of a group's words ("per branch").
+
+        Empty unless the question asks for a number of each group.
+        """
         bare = AVERAGED.sub(" ", self.question)
         calculated = asks_calculated(bare) or self.revenue or EXTREME.search(self.question)
         return self.each_words if calculated and not asks_best(self.question) else set()
@@ -329,7 +338,7 @@ class QuestionReading:
         return asked
 
     def _is_asked(self, place: Place) -> bool:
-        """Return whether the question's first noun is the name of a property."""
+        """Return whether the question's first noun is the name of a property; not remembered."""
         words = [one for one in relation_phrase(place.property.name).split() if not one.isdigit()]
         asked = [self.question, self._without_best if place.is_number else ""]
         if any(names_class(question, " ".join(words)) for question in asked):
@@ -348,7 +357,7 @@ class QuestionReading:
         return f"What {rest}" if rest and asks_best(best) else ""
 
     def unused(self, value: FoundValue) -> float:
-        """Penalty for leaving a value unused: a mentioned entity is seldom irrelevant."""
+        """Penalty for leaving a stored value unused, higher for a mentioned entity."""
         named = value.start > 0 and self.question[value.start].isupper()
         entity = bool(value.things) or any(kind == ENTITY for kind, *_ in value.fields)
         if entity and not value.quoted:
@@ -375,7 +384,7 @@ class QuestionReading:
         return bool(before & {*self.words_of(place)})
 
     def class_words(self, name: str) -> list[int]:
-        """Return the positions of the words that mention a class."""
+        """Return the positions of the words that mention a class by noun, name or synonym."""
         if not name:
             return []
         own = self.mentions.of(self.noun(name)) or self.mentions.of(name)
@@ -383,7 +392,10 @@ class QuestionReading:
 
     @cached_property
     def class_mentions(self) -> dict[str, set[int]]:
-        """The word positions of each class named whole; {} for plain triples or many classes."""
+        """The word positions of each class whose whole name is mentioned; others are left out.
+
+        {} for plain triples or many classes. Words of stored values do not count.
+        """
         if self.plain or self.parts.is_large:
             return {}
         taken = {
@@ -405,7 +417,7 @@ class QuestionReading:
 
     @cached_property
     def others(self) -> set[str]:
-        """The classes that follow "other" in the question: "other users"."""
+        """The classes named right after "other" in the question, as in "other users"."""
         near = self.mentions.after(_OTHER, 1)
         return {
             name for name, words in self.class_mentions.items() if near & words and len(words) > 1
@@ -443,7 +455,10 @@ class QuestionReading:
 
     @cached_property
     def mentioned(self) -> set[str]:
-        """The classes that the question mentions by name or by a value."""
+        """The classes that the question mentions by name or by a value.
+
+        Empty for a large schema.
+        """
         if self.plain or self.parts.is_large:
             return set()
         held = {
@@ -471,7 +486,10 @@ class QuestionReading:
         return name in (type_.names or ("name", "title", type_.named_by))
 
     def places(self, pattern: Pattern) -> Iterator[Place]:
-        """Yield the properties of a pattern's nodes and hops."""
+        """Yield the properties of a pattern's nodes and hops.
+
+        Those without a score are left out.
+        """
         for node, name in enumerate(pattern.nodes):
             for one in self.parts.index.properties(name).values():
                 owner = name or self.parts.owner_of.get(one.name, "")

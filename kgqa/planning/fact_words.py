@@ -77,7 +77,10 @@ class FactWords:
         return {token.word for token in tokens(self.bare)}
 
     def meant(self, plan: Plan) -> Plan:
-        """Return ``plan`` adapted to the question's words about facts."""
+        """Return ``plan`` adapted to the question's words about facts.
+
+        Unchanged if none applies.
+        """
         if self._silent or plan.first is not None or not plan.all_hops:
             return plan
         try:
@@ -88,7 +91,7 @@ class FactWords:
         return plan
 
     def _both_ways(self, plan: Plan) -> Plan:
-        """Return the plan with symmetric relations matched in either direction."""
+        """Return the plan with hops of symmetric relations matched in both directions."""
 
         def walked(hop: int) -> bool:
             """Return whether a hop's relation is symmetric within one class."""
@@ -109,7 +112,7 @@ class FactWords:
         return replace(plan, hops=tuple(either[: len(plan.hops)]), without=tuple(without))
 
     def _when(self, plan: Plan) -> Plan:
-        """Return the plan restricted to facts that hold at the time that the question states."""
+        """Return the plan restricted to facts that hold when the question says; else unchanged."""
         said = self._said
         ended = bool(said & {"anymore", "formerly", "former"}) or "used to" in self.bare.lower()
         if ended and len(plan.without) == 1 and not plan.hops:  # a fact that ended did exist
@@ -141,7 +144,11 @@ class FactWords:
         return plan
 
     def _within(self, plan: Plan, number: int, span: ValidityDates, one: Comparison) -> Plan:
-        """Return the plan with the stated time between the begin and the end of a fact."""
+        """Return the plan with the time of the condition ``one`` within the span of a fact.
+
+        ``number``: of the hop. Unchanged if facts have no begin, or the question asks when they
+        begin or end.
+        """
         assert span.end is not None
         assert isinstance(one.right, tuple)
         if self._said & (words("begun") | words("over")) or span.begin is None:
@@ -154,11 +161,14 @@ class FactWords:
         return replace(plan, where=(*(each for each in plan.where if each != one), *both))
 
     def _day(self, end: Property) -> str | int:
-        """Return today as a date, or as a year for a numeric property."""
+        """Return today as a date, or as a year if the property ``end`` is a number."""
         return int(self.today[:_YEAR]) if end.type in NUMBERS else self.today
 
     def _is_present(self, relation: str, said: set[str]) -> bool:
-        """Return whether the question asks for present facts, by the tense of its verb."""
+        """Return whether the question asks for present facts, by its words or its verb's tense.
+
+        ``said``: the question's words.
+        """
         if said & words("past"):
             return False
         if said & words("present"):
@@ -167,7 +177,10 @@ class FactWords:
         return bool(verbs) and not any(verb.endswith("ed") or verb in PAST_VERBS for verb in verbs)
 
     def _amount(self, plan: Plan) -> Plan:
-        """Return a plan that counts facts, or sums a number of theirs, if "how many" asks so."""
+        """Return a plan that counts facts, or sums a number of facts, if "how many" asks for it.
+
+        Otherwise the plan itself.
+        """
         if plan.group or plan.order:
             return plan
         if asks_times(self.question):
@@ -187,7 +200,10 @@ class FactWords:
         return plan
 
     def _hop_said(self, plan: Plan) -> int | None:
-        """Return the only hop, or the only one whose relation the question mentions, else None."""
+        """Return the number of the only hop, or of the only one whose relation is mentioned.
+
+        None if several hops remain.
+        """
         if len(plan.hops) == 1:
             return 0
         said = [
@@ -205,7 +221,10 @@ class FactWords:
         return kind is not None and kind.type in NUMBERS and not kind.many
 
     def _place(self, plan: Plan) -> Plan:
-        """Return the plan with the first or last day of several facts, if the question asks it."""
+        """Return the plan with the first or last day of several facts, if the question asks for it.
+
+        Otherwise the plan itself.
+        """
         which = asks_which_time(self.bare)
         days = [
             one
@@ -224,7 +243,10 @@ class FactWords:
         return kind is not None and kind.type in DATES and not item.part
 
     def _quantity(self, plan: Plan) -> Plan:
-        """Return a plan that sums a quantity of a named node's facts instead of counting it."""
+        """Return the plan with a quantity of a named node's facts summed instead of counted.
+
+        Unchanged unless exactly one property is such a quantity.
+        """
         named = {
             one.left.owner if isinstance(one.left, PropertyRef) else one.left
             for one in plan.where
@@ -253,7 +275,7 @@ class FactWords:
 
 
 def span_of(there: Mapping[str, Property]) -> ValidityDates:
-    """Return the properties that hold the begin and the end of a fact.
+    """Return the properties that hold the begin and the end of a fact, each None if it has none.
 
     >>> from kgqa.graph.schema import Property
     >>> span_of({"from": Property("from", "date"), "to": Property("to", "date")}).end.name

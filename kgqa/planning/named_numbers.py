@@ -26,7 +26,7 @@ class NamedNumbers(NamedTuple):
 
 
 def without_named(literals: Stated, names: Iterable[str]) -> NamedNumbers:
-    """Return literals without those that select a property by the number in its name.
+    """Split literals into those that select a property by the number in its name, and others.
 
     ``names``: of the schema's properties. All numbers of a name are to be in the question; of a
     year the last two digits are enough where the name has two numbers, or where there are several
@@ -67,9 +67,9 @@ def without_named(literals: Stated, names: Iterable[str]) -> NamedNumbers:
 
 
 def _says(literal: Stating, number: str, *, short: bool) -> bool:
-    """Return whether a literal is the number of a property's name.
+    """Return whether a literal is the ``number`` in a property's name; False for a quotation.
 
-    ``short``: two digits suffice.
+    ``short``: two digits of a year suffice.
     """
     text = str(literal.value)
     if literal.kind == "text":

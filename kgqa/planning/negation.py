@@ -50,7 +50,8 @@ def denies(question: str, start: int) -> bool:
 def denies_itself(question: str, start: int) -> bool:
     """Return whether a negator stands right before the value that begins at ``start``.
 
-    "Owners that are not Ann" are other owners; "not owned by Ann" is said of ships.
+    "Owners that are not Ann" are other owners; "not owned by Ann" is said of ships. An article,
+    "from" or "in" may be between.
 
     >>> denies_itself("Which owners are not Ann?", 21), denies_itself("Not owned by Ann?", 13)
     (True, False)
@@ -87,7 +88,8 @@ def absence(hops: Sequence[Hop], nodes: Collection[int], kept: Collection[int]) 
     """Return the indices of the hops to negate so that ``nodes`` are absent.
 
     They are the hops to the nodes and beyond, and earlier hops that lead only there. ``kept``:
-    nodes that the question also mentions otherwise. None if a node is the first one.
+    nodes that the question also mentions otherwise. None if no hop leads to a node, as to the first
+    one, or two hops lead to one.
     """
     into = {hop.target: number for number, hop in enumerate(hops)}
     if len(into) < len(hops) or not into.keys() >= {*nodes}:
@@ -112,7 +114,10 @@ def absence(hops: Sequence[Hop], nodes: Collection[int], kept: Collection[int]) 
 def with_last(
     pattern: Pattern, where: Sequence[Comparison], last: Collection[int]
 ) -> tuple[Pattern, tuple[Comparison, ...]]:
-    """Renumber a pattern so that the hops ``last`` come last; also return its comparisons."""
+    """Renumber a pattern so that the hops ``last`` (indices) come last.
+
+    Also return the comparisons ``where``, renumbered.
+    """
     order = sorted(range(len(pattern.hops)), key=lambda one: one in last)
     nodes, hops = {0: 0}, {}
     for new, old in enumerate(order):

@@ -41,7 +41,7 @@ class PatternSearch:
         self._ways: dict[str, dict[str, list[tuple[str, bool, str]]]] = {}
 
     def patterns(self) -> list[Pattern]:
-        """Return the best patterns by score."""
+        """Return up to ``PATTERNS`` patterns with the best scores, best first."""
         whole = self._read.whole["hops"]
 
         def worth(pattern: Pattern) -> float:
@@ -82,7 +82,11 @@ class PatternSearch:
         return nlargest(PATTERNS, every.values(), key=worth)
 
     def _of_values(self, name: str, *, literally: bool = False) -> float:
-        """Score a node that only holds values: "the cheapest" of a price."""
+        """Score a class of nodes that only hold values: "the cheapest" of a price; 0 for others.
+
+        ``literally``: a mention counts only in the relation's own words, and a missing one as a
+        penalty.
+        """
         relation = self._read.parts.value_nodes.get(name)
         if relation is None:
             return 0.0
@@ -115,7 +119,7 @@ class PatternSearch:
         return steps
 
     def _bridges(self, start: str) -> dict[str, list[tuple[str, bool, str]]]:
-        """Return the best ways of two or more hops from a class to each mentioned class.
+        """Return, by mentioned class, the best way of two or more hops that leads to it.
 
         Clients and loans meet at accounts. The shortest way through unmentioned classes is best; of
         equal ones that whose relations the question mentions, then that of the smaller fan-out. A
@@ -151,7 +155,7 @@ class PatternSearch:
         return self._ways[start]
 
     def _bridged(self, pattern: Pattern) -> Iterator[Pattern]:
-        """Yield the pattern extended by each way to a mentioned class."""
+        """Yield the pattern extended by each way to a mentioned class that it lacks."""
         for at, name in enumerate(pattern.nodes):
             for far, way in self._bridges(name).items():
                 if far not in pattern.nodes:
@@ -214,5 +218,8 @@ class PatternSearch:
 
 
 def _side(odds: float, inverse: bool) -> float:
-    """Return the log-probability that the answer is at this side of a hop."""
+    """Return the log-probability that the answer is on this side of a hop.
+
+    ``odds``: log-odds that it is at the head; ``inverse``: this side is the tail.
+    """
     return -math.log1p(math.exp(-odds if inverse else odds))

@@ -57,7 +57,7 @@ class PlaceWords:
         return owners
 
     def is_shared(self, place: Place) -> bool:
-        """Return whether another owner in the pattern has a property of the same name."""
+        """Return whether the properties have one of the same name with another owner."""
         _, owner, name = place.owned
         return bool(self._owners[name] - {owner, name})
 
@@ -76,7 +76,10 @@ class PlaceWords:
         return [best & {*self._read.words_of(one)} for one in self.places if one.is_number]
 
     def after(self, words: re.Pattern[str], most: int) -> tuple[set[int], set[int]]:
-        """Return the positions up to ``most`` words after a match, and those of a mention."""
+        """Return the positions up to ``most`` words after a match of ``words``.
+
+        Also those of them that mention any of the properties.
+        """
         if (words, most) not in self._near:
             near = self._read.mentions.after(words, most)
             self._near[words, most] = near, near & self.said
@@ -97,7 +100,7 @@ class KnownPlaces:
         self._kept: dict[int, PlaceWords] = {}
 
     def of(self, places: Sequence[Place]) -> PlaceWords:
-        """Return the mentions of a pattern's properties."""
+        """Return the :class:`PlaceWords` of a pattern's properties, computed once for each list."""
         if id(places) not in self._kept:  # the cache holds ``places``, so the id stays unique
             if len(self._kept) >= _MOST_KEPT:
                 self._kept.clear()

@@ -129,7 +129,10 @@ def _arrow(hop: Hop, *, back: bool = False) -> str:
 
 
 def _path(plan: Plan) -> list[tuple[int, str]]:
-    """Return the longest chain through node 0: each node, and the arrow that leads to it."""
+    """Return the longest chain of hops through node 0 as (node, arrow that leads to it) pairs.
+
+    Of its two directions the one that sorts first.
+    """
     sides = _sides(plan.hops)
     left, right = sides[0], sides[1] if len(sides) > 1 else []
     hops = [(hop, True) for hop in reversed(left)] + [(hop, False) for hop in right]
@@ -140,7 +143,7 @@ def _path(plan: Plan) -> list[tuple[int, str]]:
 
 
 def _sides(hops: Sequence[Hop]) -> list[list[Hop]]:
-    """Return the longest chains of hops away from node 0, one for each first hop."""
+    """Return the up to two longest chains of hops from node 0, each by a hop of its own."""
 
     def longest(start: int, seen: frozenset[int]) -> list[Hop]:
         """Return the longest chain of hops from ``start`` over unseen nodes."""
@@ -160,7 +163,10 @@ def _sides(hops: Sequence[Hop]) -> list[list[Hop]]:
 
 
 def _walked(hops: Sequence[tuple[Hop, bool]]) -> list[tuple[int, str]]:
-    """Return the nodes along hops, each with the arrow that leads to it."""
+    """Return the nodes along ``hops``, each with the arrow that leads to it, "" for the first.
+
+    ``hops``: each with whether it is walked from its target.
+    """
     if not hops:
         return [(0, "")]
     first, back = hops[0]

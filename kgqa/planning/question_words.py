@@ -142,7 +142,7 @@ class Mentions:
         self._known: dict[object, Any] = {}
 
     def at(self, position: int) -> int:
-        """Return the position of the word at a character of the question."""
+        """Return the index of the word at a character of the question, or of the one before it."""
         return sum(start <= position for start in self._starts) - 1
 
     def start_of(self, word: int) -> int:
@@ -150,9 +150,10 @@ class Mentions:
         return self._starts[word]
 
     def of(self, name: str, owner: str = "") -> list[int]:
-        """Return the positions of the words that mention a name.
+        """Return the positions of the words that mention a name, [] if none does.
 
-        ``owner``: whose words are ignored.
+        ``owner``: the class or relation of a property, whose own words are ignored.
+
         >>> Mentions("Movies that were released after 1990").of("releaseDate")
         [3]
         """
@@ -161,7 +162,9 @@ class Mentions:
         return self._known[name, owner]  # type: ignore[no-any-return]
 
     def share(self, name: str, owner: str = "") -> float:
-        """Return the fraction of a name's words that the question contains.
+        """Return the fraction, 0 to 1, of a name's words that the question contains.
+
+        ``owner``: as for :meth:`of`.
 
         >>> Mentions("Streams by their view count").share("total_view_count")
         0.6666666666666666
@@ -193,7 +196,7 @@ class Mentions:
         ]
 
     def _inside(self, name: str) -> set[int]:
-        """Return the positions at which all words of a name stand together, in order."""
+        """Return the positions where all words of a name of several words follow one another."""
         roots = [_root(word) for word in relation_phrase(name).split()]
         if len(roots) < 2:
             return set()
@@ -206,7 +209,7 @@ class Mentions:
         }
 
     def _as_it_is(self, name: str) -> list[int]:
-        """Return the positions at which a name is written exactly as in the schema."""
+        """Return the positions at which a name of several words is spelt as in the schema."""
         if name not in self._known:
             joined = name.isalpha() and " " in relation_phrase(name)
             several = joined or re.search(r"[A-Z\d_]", name[1:])
@@ -228,7 +231,7 @@ class Mentions:
 
     @cached_property
     def before_best(self) -> set[int]:
-        """The positions before a relative clause with a superlative: the film with the most."""
+        """The positions before a relative clause with a superlative: "film with the most"."""
         return {
             at - far
             for at, word in enumerate(self.words)
@@ -275,7 +278,7 @@ def blanked(question: str, spans: Iterable[tuple[int, int]]) -> str:
 
 
 def unexplained(question: str, names: Iterable[str]) -> list[str]:
-    """Return the words of a question that none of ``names`` contains.
+    """Return the content words of a question, as stems, that none of ``names`` contains.
 
     >>> unexplained("Which halls seat most guests?", ["Hall", "seats"])
     ['guest']
@@ -302,7 +305,7 @@ _LINKING = frozenset(map(stem, english_words("relating")))
 
 
 def lost(words: Iterable[str]) -> set[str]:
-    """Return ``words`` without those that only link others, such as "associated".
+    """Return the set of ``words`` without those that only link others, such as "associated".
 
     >>> sorted(lost(["associated", "same", "community"]))
     ['community', 'same']
@@ -319,7 +322,7 @@ _MEASURED = re.compile(
 
 
 def measures(question: str) -> list[str]:
-    """Return the nouns of which a question asks for the sum, average or most.
+    """Return the nouns of which a question asks for the sum, average or most, and orders "by".
 
     >>> measures("The top 5 films by vote count"), measures("Most read books directed by women")
     (['vote'], [])
@@ -402,7 +405,7 @@ _IRREGULAR = {
 
 
 def says(words: Sequence[str], relation: str) -> bool:
-    """Return whether a word shares a stem with a relation's name: acted, actors."""
+    """Return whether any of ``words`` shares a stem with a relation's name: acted, actors."""
     for word in relation_phrase(relation).split():
         root = word[: max(3, len(word) - 3)] if len(word) > 4 else word
         starts = tuple(one for one in (root, _IRREGULAR.get(word, "")) if one)
@@ -426,10 +429,10 @@ _COUNTS = r"\b(?:most|fewest|number|count|many|more|least|have|has|having|with|w
 
 
 def turn(question: str, relation: str) -> float:
-    """Return the log-odds that the answer is the tail of a relation within one class.
+    """Return the log-odds that the answer is the tail of a relation within one class; 0 if unclear.
 
     "Who follows x" asks for the head, "whom does x follow" and "the most followers" for the tail.
-    Of "has subsidiary" the noun is the tail, of "member of" the head; "made by" is turned.
+    Of "has subsidiary" the noun is the tail, of "member of" the head; "made by" is reversed.
 
     >>> turn("Who follows Ann?", "FOLLOWS"), turn("Whom does Ann follow?", "FOLLOWS")
     (-2.0, 3.0)
@@ -475,7 +478,7 @@ def turn(question: str, relation: str) -> float:
 
 
 def place_won(question: str) -> int:
-    """Return the rank that a question about placings asks for (1 for winners), 0 without one.
+    """Return the rank that a question about placings asks for (1 for winners), 0 for others.
 
     >>> place_won("Who won in Monza?"), place_won("Who finished third?"), place_won("Who ran?")
     (1, 3, 0)
@@ -506,7 +509,7 @@ _FORM = r"(?:e|y|i?er|i?est|s|ed)?"
 
 
 def ordinal(question: str) -> int:
-    """Return the position in an order that a question asks for, 1 for the first.
+    """Return the position in an order that a question asks for; 1 if it names none.
 
     >>> ordinal("What is the second longest river?"), ordinal("The 3rd most visited city?")
     (2, 3)
@@ -576,9 +579,10 @@ def is_dated(property_: Property) -> bool:
 
 @lru_cache(8192)
 def superlative(question: str, property_: Property, descending: bool) -> float:
-    """Score an order by a property against the question's superlative.
+    """Score an order by a property against the question's superlative, 0 if that does not decide.
 
-    The oldest has the earliest date of birth, but the greatest age.
+    ``descending``: the direction to score. The oldest has the earliest date of birth, but the
+    greatest age.
     """
     if match := re.search(r"\b(asc|desc)ending\b", question, re.IGNORECASE):
         return 4.0 if (match[1].lower() == "desc") == descending else -4.0
@@ -617,7 +621,7 @@ _WHO = re.compile(r"\W*who\b", re.IGNORECASE)
 
 
 def asked_noun(question: str) -> str:
-    """Return the question from its requested noun on, "" without one.
+    """Return the question from its requested noun on, "" if it asks for none.
 
     >>> asked_noun("Which of the lakes are deep?"), asked_noun("Are there lakes?")
     ('lakes are deep?', '')
@@ -652,7 +656,10 @@ def does(question: str, name: str) -> bool:
 
 
 def named(question: str, name: str) -> float:
-    """Score a class by whether it is the question's first noun, or fits "who"."""
+    """Score a class name for being the question's first or second noun, or fitting "who".
+
+    0 if it is neither.
+    """
     if _WHO.match(question):
         person = relation_phrase(name).rpartition(" ")[2] in _PERSONS
         return 1.5 * person + 4.0 * does(question, name)

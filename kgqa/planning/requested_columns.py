@@ -68,7 +68,11 @@ class RequestedColumns(NamedTuple):
 def asked_for(
     question: str, parts: SchemaParts, values: Sequence[FoundValue] = ()
 ) -> RequestedColumns:
-    """Split a question from its list of output columns; ``values``: stored values in the list."""
+    """Split a question from its list of output columns; it is then one that asks for the first.
+
+    ``values``: stored values in the question. Without a list, the question is at most reworded, and
+    the list is empty.
+    """
     things = {  # whose names it says
         question[value.start : value.end]: owner
         for value in values for kind, owner, _ in value.fields if kind == ENTITY and owner
@@ -118,7 +122,10 @@ def asked_for(
 
 
 def giving(plan: Plan, items: Sequence[str], parts: SchemaParts) -> Plan:
-    """Return ``plan`` with the requested columns added; columns the schema lacks are ignored."""
+    """Return ``plan`` with the requested columns ``items`` added.
+
+    Columns that the schema lacks are ignored; unchanged if the new plan would be malformed.
+    """
     base, calculated = plan.give[0], [one for one in plan.give if isinstance(one, Aggregate)]
     rows: list[NodeRef | PropertyRef] = []
     numbers: list[Aggregate] = []
@@ -160,10 +167,10 @@ def _class_of(text: str, parts: SchemaParts) -> str:
 def _found(
     class_: str, words: Sequence[str], parts: SchemaParts
 ) -> tuple[tuple[str, str] | None, str] | None:
-    """Return the (relation, tail), or None, and the property, or "", that ``words`` name.
+    """Return what ``words`` name: ((relation, tail) or None, property or ""); None for no match.
 
-    ``(None, "")`` is the class's own name; None if they match nothing. ``class_``: the class that
-    the relation or property belongs to.
+    ``(None, "")`` is the class's own name. ``class_``: the class that the relation or property
+    belongs to.
     """
     asked = _stems(" ".join(words))
     own = _stems(class_)
@@ -197,7 +204,7 @@ def _stems(name: str) -> list[str]:
 
 
 def _kind(item: str) -> tuple[AggregateKind | None, list[str]]:
-    """Return the aggregate that a listed number asks for, and the remaining words."""
+    """Return the aggregate that a listed column asks for, None for none, and its other words."""
     words = [word for word in re.findall(r"\w+", item.lower()) if word not in _SMALL]
     if words and words[0] in _KINDS:
         return _KINDS[words[0]], words[1:]

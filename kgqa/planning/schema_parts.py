@@ -58,7 +58,11 @@ class FoundValue:
     things: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def entities(self, class_: str, steps: AbstractSet[tuple[str, bool]]) -> tuple[str, ...]:
-        """Return the ids of the named entities of a class that have all the given relations."""
+        """Return the ids of the named entities of a class that have all the relations ``steps``.
+
+        ``steps``: (relation, whether the entity is its tail). Entities whose relations are unknown
+        are included.
+        """
         ids = self.fields.get((ENTITY, class_, "name"), ())
         return tuple(id_ for id_ in ids if steps <= self.steps.get(id_, steps))
 
@@ -105,7 +109,7 @@ class SchemaParts:
                 self._add("relation", pattern.relation, one)
 
     def without(self, names: AbstractSet[str]) -> SchemaParts:
-        """Return the parts without the properties of these names."""
+        """Return the parts without the properties called one of ``names``."""
         if not names:
             return self
         rest = copy(self)
@@ -169,7 +173,10 @@ class SchemaParts:
         return self.called.nouns.get(class_) or relation_phrase(class_) if class_ else "thing"
 
     def _add(self, kind: str, owner: str, one: Property) -> None:
-        """Add a property, in words, of a class or relation."""
+        """Add a property, in words, of a class or relation ``owner``.
+
+        ``kind``: which of the two.
+        """
         type_ = "list" if one.many else _TYPES[one.type]
         noun = (kind == "class" and self.called.nouns.get(owner)) or relation_phrase(owner)
         text = f"{type_} {noun} : {_words(one.name, one.also)}"
@@ -178,9 +185,9 @@ class SchemaParts:
             self.owner_of.setdefault(one.name, owner)
 
     def read(self, question: str, values: Sequence[FoundValue]) -> tuple[list[Part], list[object]]:
-        """Return the parts to score for a question; of a large schema, only the nearest ones.
+        """Return the parts to score for a question in words, and the schema's parts they stand for.
 
-        They are parts in words, and the classes, hops or properties that these stand for.
+        Those are classes, hops or properties. Of a large schema only the nearest ones.
         """
         held: dict[Owned, str] = {}
         for value in values:
@@ -226,7 +233,10 @@ class SchemaParts:
 
     @cached_property
     def _typical(self) -> dict[tuple[str, str], str]:
-        """For each property or end of a relation, the smallest class that has nearly all of it."""
+        """The smallest class that has nearly all of each property or end of a relation.
+
+        Keys are ("has", property), ("head", relation) and ("tail", relation).
+        """
         size = {type_.name: type_.count for type_ in self.index.schema.types}
         counts: dict[tuple[str, str], dict[str, int]] = {}
         for pattern in self.index.schema.relations:
@@ -246,8 +256,8 @@ class SchemaParts:
     def _chosen(self, asked: set[str]) -> tuple[list[str], list[tuple[str, str, str]], list[Owned]]:
         """Return the classes, hops and properties of a large schema to score for a question.
 
-        They belong to typical classes, and to classes that the question names; of several with one
-        name, the one with the most entities.
+        ``asked``: its words as stems. They belong to typical classes, and to classes that the
+        question names; of several with one name, the one with the most entities.
         """
         size = {type_.name: type_.count for type_ in self.index.schema.types}
         typical = {*self._typical.values()}
@@ -278,8 +288,8 @@ class SchemaParts:
 def value_nodes(store: QueryStore, schema: GraphSchema) -> dict[str, str]:
     """Return the classes of unnamed nodes that hold one entity's values, and their relations.
 
-    A price of an amount and a currency is such a node; the relation is the one that leads to it. An
-    endpoint's result is cached with its survey. Raises GraphError.
+    A price of an amount and a currency is such a node; the relation is the one that leads to it. {}
+    for a very large schema. An endpoint's result is cached with its survey. Raises GraphError.
     """
     kept = kept_of_endpoint(store)
     if (held := kept.read("value-nodes", _MADE_BY)) is not None:
@@ -301,5 +311,5 @@ def value_nodes(store: QueryStore, schema: GraphSchema) -> dict[str, str]:
 
 
 def _words(name: str, also: Sequence[str]) -> str:
-    """Return a name in words, with up to two synonyms."""
+    """Return a name in words, with up to two of its synonyms ``also``."""
     return " ".join([relation_phrase(name), *(f"or {relation_phrase(one)}" for one in also[:2])])

@@ -118,12 +118,15 @@ class PlanSearch:
         return tuple("" if node in self._read.nameless else self._read.noun(node) for node in nodes)
 
     def _also(self, plan: Plan) -> tuple[str, ...]:
-        """Return the synonyms of a plan's classes."""
+        """Return the synonyms of all classes of a plan."""
         types = self._read.parts.index.types
         return tuple(name for node in plan.nodes if node in types for name in types[node].also)
 
     def _widened(self, plan: Plan) -> Plan:
-        """Return the plan without class restrictions that its hops imply."""
+        """Return the plan without class restrictions that its hops imply.
+
+        Unchanged if the new plan would not fit the schema.
+        """
         if plan.first is not None:
             return plan
         shares: dict[int, float] = {}
@@ -153,7 +156,7 @@ class PlanSearch:
         """Return the plan with hops that end in any class, unless the question names the class.
 
         Moderators are users and streams: a relation leads to several classes, and the question
-        names none of them.
+        names none of them. Otherwise the plan is unchanged.
         """
         if plan.first is not None or plan.without or not plan.hops:
             return plan
@@ -182,7 +185,10 @@ class PlanSearch:
         return wide if self._fits(wide) else plan
 
     def _valued(self, plan: Plan) -> Plan:
-        """Return the plan with a requested property before its owner, if the owner has no name."""
+        """Return the plan with a requested property before its owner, if the owner has no name.
+
+        Otherwise unchanged.
+        """
         type_ = self._read.parts.index.types.get(plan.nodes[0])
         if type_ is None or type_.names or len(plan.give) < 2 or plan.first is not None:
             return plan
@@ -197,7 +203,10 @@ class PlanSearch:
         return plan
 
     def _in_vain(self, plan: Plan, denied: int = 0) -> float:
-        """Penalty for cues of the question, such as a superlative, that the plan ignores."""
+        """Return the penalty for cues of the question, as a superlative, that the plan ignores.
+
+        ``denied``: how many comparisons of the plan are negated already.
+        """
         kinds = {item.kind for item in plan.items() if isinstance(item, Aggregate)}
         cost = 0.0
         if asks_best(self._read.question) and not plan.order and not kinds & {"least", "most"}:
@@ -270,7 +279,7 @@ class PlanSearch:
         return asked and any(is_dated(one) for one, _ in known)
 
     def _given(self, plan: Plan) -> list[Property]:
-        """Return the properties in a plan's output."""
+        """Return the properties in a plan's output; unknown ones are left out."""
         index = self._read.parts.index
         found = [index.kind(plan, one) for one in plan.give if isinstance(one, PropertyRef)]
         return [one for one in found if one is not None]
@@ -296,7 +305,10 @@ class PlanSearch:
         return False
 
     def _idles(self, plan: Plan) -> int:
-        """Return the number of unmentioned hops that serve no condition or output."""
+        """Return the number of unmentioned hops that serve no condition or output.
+
+        0 for plain triples.
+        """
         if plan.first is not None or plan.without or self._read.plain:
             return 0
         items: list[object] = [plan.give[0]]
@@ -324,7 +336,10 @@ class PlanSearch:
         return isinstance(owner, NodeRef) and plan.nodes.count(plan.nodes[owner.node]) > 1
 
     def _is_asked(self, plan: Plan, item: Item) -> bool:
-        """Return whether the question mentions a further output column."""
+        """Return whether the question mentions a further output column.
+
+        True if the column is not a property of a node.
+        """
         if not isinstance(item, PropertyRef) or not isinstance(item.owner, NodeRef):
             return True
         type_ = self._read.parts.index.types.get(plan.nodes[item.owner.node])
@@ -384,7 +399,7 @@ class PlanSearch:
         return bool(said & read.of_each)
 
     def _repeated(self, plan: Plan) -> Plan:
-        """Return the plan with relations within one class repeated: one or more steps."""
+        """Return the plan with each relation within one class repeated: one or more hops of it."""
         hops = tuple(
             replace(hop, repeated=plan.nodes[hop.source] == plan.nodes[hop.target])
             for hop in plan.hops

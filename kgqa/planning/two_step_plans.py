@@ -24,7 +24,7 @@ from kgqa.queries.plan import (
 
 
 def best_first(plan: Plan) -> Plan | None:
-    """Rewrite a plan ordered by another node's property: order and limit that node, then join.
+    """Rewrite a plan ordered by another node's property: order and limit its node, then join.
 
     None if the order is by an output node, or the plan's parts cannot be distinguished.
     """
@@ -58,7 +58,10 @@ def best_first(plan: Plan) -> Plan | None:
 
 
 def counted_after(plan: Plan) -> Plan | None:
-    """Return a plan that counts the groups that satisfy the given plan's condition on groups."""
+    """Return a plan that counts the groups that satisfy the given plan's condition on groups.
+
+    None if it has no such condition, or does not output nodes.
+    """
     if not plan.having or not isinstance(plan.give[0], NodeRef) or plan.first is not None:
         return None
     first = plan.give[0]
@@ -71,7 +74,7 @@ def counted_after(plan: Plan) -> Plan | None:
 
 
 def with_hop(plan: Plan, node: int, relation: str, class_: str) -> tuple[Plan, NodeRef]:
-    """Return a plan with one more hop out of a node of its pattern, and the hop's end node."""
+    """Return a plan with one more hop out of the pattern node ``node``, and the hop's end node."""
     at, hop = plan.pattern_size, len(plan.hops)
     nodes = {old: old + (old >= at) for old in range(len(plan.nodes))}
     hops = {old: (old + (old >= hop), one) for old, one in enumerate(plan.all_hops)}
@@ -91,9 +94,10 @@ def with_hop(plan: Plan, node: int, relation: str, class_: str) -> tuple[Plan, N
 
 
 def _rerooted(plan: Plan, root: int) -> tuple[dict[int, int] | None, dict[int, tuple[int, Hop]]]:
-    """Renumber a pattern's nodes from ``root`` on, and turn its hops away from it.
+    """Renumber a plan's pattern from node ``root`` on; hops lead away from it.
 
-    Returns new numbers of nodes, and each hop with its new number; None unless it is a tree.
+    Returns new numbers by old node, and (new number, hop) by old hop number; (None, {}) unless it
+    is a tree.
     """
     nodes = {root: 0}
     hops: dict[int, tuple[int, Hop]] = {}

@@ -87,7 +87,10 @@ class ValueIndex:
         self._whole = {tuple(owned): is_whole for owned, is_whole in whole}
 
     def _read(self, store: QueryStore, schema: GraphSchema) -> None:
-        """Read the text values of properties from the store."""
+        """Read the text values of properties from the store.
+
+        Those of very large types are skipped.
+        """
         for type_ in schema.types:
             if _SEX.search(type_.name) and type_.count <= _MOST_SEXES:
                 self._add_sexes(type_.name)
@@ -117,7 +120,10 @@ class ValueIndex:
                     self._add(owned, store.property_values(facts, one.name)[1])
 
     def _add(self, owned: Owned, values: Sequence[object]) -> None:
-        """Add the values of a property or relation to the index."""
+        """Index the text ``values`` of a property ``owned`` by a class or relation.
+
+        Long texts, and all beyond a limit, are dropped; the property then counts as incomplete.
+        """
         for value in dict.fromkeys(map(str, values)):
             said = _SEXES.get(value.lower(), ()) if _SEX.search(owned[2]) else ()
             for words in (_key(value), *said):
@@ -144,9 +150,10 @@ class ValueIndex:
     def _entities(
         self, texts: Sequence[str]
     ) -> tuple[dict[str, dict[Owned, tuple[str, ...]]], dict[str, dict[str, tuple[str, ...]]]]:
-        """Return the entities with the names ``texts``, by their name properties.
+        """Return by text the entities with that name: ids by name property, "" for any class.
 
-        The second result has, by class, the ids of entities whose name is a property.
+        The second result has, by text and class, the ids of entities whose name is a property.
+        Texts without an entity are left out.
         """
         rows, keys = (column[:_MOST_NAMED] for column in self._store.find_names(texts))
         foresee(self._store, np.unique(keys), "both")
@@ -169,9 +176,10 @@ class ValueIndex:
         return by_name, things
 
     def find(self, question: str, literals: Sequence[Stating]) -> list[FoundValue]:
-        """Return the stored values in ``question``, the longest of overlapping ones.
+        """Return the stored values in ``question``, in order, the longest of overlapping ones.
 
-        Raises GraphError.
+        ``literals``: of the question; those that are dates or quotations are not searched again.
+        Everyday words are skipped. Raises GraphError.
         """
         found: list[FoundValue] = []
         taken: list[tuple[int, int]] = []
@@ -293,7 +301,10 @@ class ValueIndex:
         return sorted([*found, *self._with_steps(partly)], key=lambda one: one.start)
 
     def _unnamed(self, texts: Iterable[str]) -> dict[Owned, tuple[str, ...]]:
-        """Return the properties, except names, that hold one of the texts, with stored forms."""
+        """Return the properties that hold one of ``texts``, with stored forms.
+
+        Properties that are names are left out.
+        """
         return {
             owned: values
             for text in texts
@@ -307,7 +318,10 @@ class ValueIndex:
         return any(tuple(stems_[:size]) in self._called for size in (1, 2)[: len(stems_)])
 
     def _held(self, value: FoundValue) -> dict[tuple[str, str], Value]:
-        """Return the numbers and dates of the entity that a text names, if it names only one."""
+        """Return by class and property the numbers and dates of the entity that a text names.
+
+        Nothing for classes of which it names several entities.
+        """
         held: dict[tuple[str, str], Value] = {}
         named = {class_: ids for (kind, class_, _), ids in value.fields.items() if kind == ENTITY}
         for class_, ids in {**named, **value.things}.items():
@@ -322,7 +336,10 @@ class ValueIndex:
         return held
 
     def _with_steps(self, found: Sequence[FoundValue]) -> list[FoundValue]:
-        """Return values with the relations of the entities that they name."""
+        """Return values with the relations of the entities that they name.
+
+        Those of entities with very many edges are missing.
+        """
         steps = self._steps([id_ for one in found for id_ in _ids(one)])
         return [
             replace(one, steps={id_: steps[id_] for id_ in _ids(one) if id_ in steps})
@@ -330,7 +347,10 @@ class ValueIndex:
         ]
 
     def _steps(self, ids: Sequence[str]) -> dict[str, frozenset[tuple[str, bool]]]:
-        """Return each entity's relations by id, with whether the entity is the tail."""
+        """Return each entity's relations by id, with whether the entity is the tail.
+
+        Unknown entities and those with very many edges are left out.
+        """
         keys = np.unique(self._store.keys_of(list(ids)))
         keys = keys[keys >= 0]
         keys = keys[self._store.degrees(keys) <= _MOST_EDGES]
@@ -350,7 +370,7 @@ def _ids(value: FoundValue) -> list[str]:
 
 
 def _singulars(text: str) -> list[str]:
-    """Return the possible singular forms of a text.
+    """Return the possible singular forms of a text, [] if it is not a plural.
 
     >>> _singulars("smart TVs"), _singulars("comedies"), _singulars("glass"), _singulars("women")
     (['smart TV'], ['comedie', 'comedy'], [], ['woman'])
@@ -364,7 +384,10 @@ def _singulars(text: str) -> list[str]:
 
 
 def _looks_meant(text: str, fields: dict[Owned, tuple[str, ...]]) -> bool:
-    """Return whether a lower-case word may be a stored value: a single content word like it."""
+    """Return whether a lower-case word may mean the stored values ``fields``.
+
+    They must be of one word each, and ``text`` longer than two letters and not a function word.
+    """
     stored = [values[0] for values in fields.values()]
     small = text.islower() and text in FUNCTION and text not in stored  # "per", of a code PER
     return len(text) > 2 and not small and all(len(one.split()) == 1 for one in stored)
@@ -376,7 +399,10 @@ def _key(text: str) -> str:
 
 
 def plan_literals(read: Stated, texts: Mapping[Owner, Iterable[str]] | None = None) -> PlanLiterals:
-    """Return the literals that plans may contain; ``texts``: stored values in the question."""
+    """Return the literals that plans may contain.
+
+    ``texts``: stored values in the question, see :func:`found_texts`.
+    """
     numbers = [literal.value for literal in read.literals if isinstance(literal.value, int | float)]
     dates = [str(literal.value) for literal in read.literals if literal.kind != "text"]
     return PlanLiterals(
@@ -388,7 +414,10 @@ def plan_literals(read: Stated, texts: Mapping[Owner, Iterable[str]] | None = No
 
 
 def found_texts(values: Iterable[FoundValue]) -> dict[Owner, list[str]]:
-    """Return the stored values in a question, by class or relation and property."""
+    """Return the stored values in a question by (class or relation, property).
+
+    The property is "" for ids of entities.
+    """
     texts: dict[Owner, list[str]] = {}
     for found in values:
         for (kind, owner, name), some in found.fields.items():

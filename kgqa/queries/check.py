@@ -64,7 +64,10 @@ class SchemaIndex:
             self.relations.setdefault(pattern.relation, []).append(pattern)
 
     def said_by(self, type_: str) -> list[str]:
-        """Return the relations whose names are stored in a property of relationships of a type."""
+        """Return the relations whose names are stored in a property of relationships of a type.
+
+        Sorted; [] if each relation has a type of its own.
+        """
         patterns = self.schema.relations
         return sorted({each.relation for each in patterns if each.stored == type_})
 
@@ -86,7 +89,10 @@ class SchemaIndex:
         ]
 
     def leads_only_to(self, hop: Hop, nodes: Sequence[str], to: int) -> bool:
-        """Return whether a hop's end at node ``to`` always has that node's class."""
+        """Return whether the end of a hop at node ``to`` always has that node's class.
+
+        False if the schema is from a sample.
+        """
         if self.schema.sampled or hop.repeated or hop.either:
             return False
         at_source = to == hop.source
@@ -99,7 +105,7 @@ class SchemaIndex:
         return {mine for mine, theirs in ends if other in ("", theirs)} == {nodes[to]}
 
     def hop_properties(self, hop: Hop, nodes: Sequence[str]) -> dict[str, Property]:
-        """Return the properties of a hop's facts by name."""
+        """Return the properties of a hop's facts by name; {} for a repeated relation."""
         if hop.repeated:
             return {}
         return _by_name(
@@ -107,7 +113,7 @@ class SchemaIndex:
         )
 
     def may_be_one(self, class_: str, other: str) -> bool:
-        """Return whether some node with a relation may be of both classes.
+        """Return whether some node with a relation may be of both classes; "" is any class.
 
         If there is one, each of its relations is in the schema with both classes.
         """
@@ -186,7 +192,7 @@ class SchemaIndex:
 
 
 def check(plan: Plan, schema: GraphSchema | SchemaIndex) -> None:
-    """Raise PlanError, with suggestions, unless ``plan`` fits the schema."""
+    """Raise PlanError, with suggestions, unless ``plan``, and any it continues, fits the schema."""
     index = schema if isinstance(schema, SchemaIndex) else SchemaIndex(schema)
     if plan.first is not None:
         check(plan.first, index)
@@ -210,7 +216,10 @@ def check(plan: Plan, schema: GraphSchema | SchemaIndex) -> None:
 
 
 def _check_order(plan: Plan, item: object, kind: Property | None) -> None:
-    """Raise PlanError if an item to order by has numbers in several units."""
+    """Raise PlanError if an item to order by has numbers in several units.
+
+    ``kind``: its property, None for a node.
+    """
     if kind is not None and kind.unordered:
         raise PlanError(
             f"{plan.text_of(item)} has numbers in its texts that cannot be compared, such as "
@@ -334,7 +343,7 @@ def fits(value: Value, type_: str) -> bool:
 
 
 def _by_name(properties: Iterable[Property]) -> dict[str, Property]:
-    """Return properties by name; flags of the same property in several classes are merged."""
+    """Return properties by name; of several with one name the first, ``many`` if any of them is."""
     found: dict[str, Property] = {}
     for property_ in properties:
         known = found.setdefault(property_.name, property_)
@@ -346,7 +355,7 @@ def _by_name(properties: Iterable[Property]) -> dict[str, Property]:
 
 
 def _a(property_: Property) -> str:
-    """Return a property's type with its article, for messages."""
+    """Return a property's type with its article, for messages: "a list (a number)"."""
     name = {"integer": "a whole number", "float": "a number", "boolean": "true or false"}.get(
         property_.type, f"a {property_.type}"
     )
@@ -366,6 +375,6 @@ def _there_is(name: str, there: Iterable[str], otherwise: str) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Return names as a list in text, with the number of further ones."""
+    """Return names as a list in text; of very many only the first, with the number of others."""
     more = len(names) - _MAX_LISTED_NAMES
     return ", ".join(names[:_MAX_LISTED_NAMES]) + (f" and {more} more" if more > 0 else "")

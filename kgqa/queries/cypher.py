@@ -179,7 +179,10 @@ class _Statement:
         return lines
 
     def _averages(self) -> list[str]:
-        """Return the lines that compute, for comparisons, averages over whole classes."""
+        """Return the lines that compute, for comparisons, averages over whole classes.
+
+        [] if no comparison needs one.
+        """
         found = [
             comparison.right
             for comparison in self.plan.where
@@ -209,7 +212,7 @@ class _Statement:
     # -- patterns ----------------------------------------------------------------------------
 
     def _matches(self) -> list[str]:
-        """Return the MATCH and WHERE clauses of the pattern."""
+        """Return the MATCH and WHERE clauses of the pattern, with all comparisons on its parts."""
         plan = self.plan
         where = [
             comparison for comparison in plan.where if not isinstance(comparison.left, Aggregate)
@@ -250,7 +253,10 @@ class _Statement:
         return lines
 
     def _optional(self, optional: list[int], where: list[Comparison]) -> list[str]:
-        """Return an OPTIONAL MATCH of hops whose absence makes an empty group."""
+        """Return the OPTIONAL MATCH of hops whose absence makes an empty group, with its WHERE.
+
+        ``optional``: numbers of the hops; ``where``: comparisons on them. Raises PlanError.
+        """
         chains = self._chains_of(optional)
         relations = [self.plan.hops[number].relation for number in optional]
         if len(chains) > 1 and len(set(relations)) < len(relations):
@@ -263,7 +269,7 @@ class _Statement:
         return ["OPTIONAL MATCH " + ", ".join(paths), *self._where(conditions)]
 
     def _chains_of(self, numbers: Sequence[int]) -> list[list[int]]:
-        """Return hops split into connected pieces of the plan's chains.
+        """Return the hops ``numbers`` split into connected pieces, each for one path pattern.
 
         Relationships of one Cypher pattern are different. Those of a chain are, as its nodes are;
         but not where it returns to a node, nor those of a repeated relation.
@@ -297,7 +303,10 @@ class _Statement:
         return f"({self.nodes[node]}{label})"
 
     def _path(self, chain: Sequence[int]) -> str:
-        """Return the path pattern of a chain of hops."""
+        """Return the path pattern of a chain of hops.
+
+        Only nodes that are not bound yet get a label.
+        """
         known = set(self.bound)
         start = self.plan.all_hops[chain[0]].source
         text = self._node(start, known)
@@ -311,7 +320,7 @@ class _Statement:
         return text
 
     def _step(self, name: str, hop: Hop) -> str:
-        """Return the relationship pattern of a hop, without arrows."""
+        """Return the relationship pattern of a hop, without arrows; ``name``: its variable."""
         pattern = self.index.relations[hop.relation][0]
         type_ = quoted(pattern.relationship_type)
         kind = quoted(pattern.kind) if pattern.kind else ""
@@ -326,13 +335,16 @@ class _Statement:
         return f"-[:{type_}*{said}]-" if hop.repeated else f"-[{name}:{type_}{said}]-"
 
     def _different(self) -> list[str]:
-        """Return conditions that the nodes of each chain bound so far differ, each pair once."""
+        """Return conditions that nodes of one chain bound so far differ.
+
+        Each pair is written once.
+        """
         pairs = [pair for pair in self.pairs if set(pair) <= self.bound]
         self.pairs = [pair for pair in self.pairs if pair not in pairs]
         return [f"{self.nodes[one]} <> {self.nodes[other]}" for one, other in pairs]
 
     def _pairs(self, hops: tuple[Hop, ...]) -> list[tuple[int, int]]:
-        """Return the pairs of a chain's nodes that could be the same node."""
+        """Return the pairs of nodes in one chain that could be the same node, by their classes."""
         classes = self.plan.nodes
         chains = chain_nodes(hops)
         return list(
@@ -346,7 +358,7 @@ class _Statement:
         )
 
     def _without(self, number: int) -> str:
-        """Return the NOT EXISTS condition of a part of ``without``."""
+        """Return the NOT EXISTS condition of part ``number`` of ``without``."""
         part = self.plan.without[number]
         bound, pairs, lines = set(self.bound), self.pairs, []
         self.pairs = self._pairs(part.hops)
@@ -374,7 +386,10 @@ class _Statement:
         )
 
     def _unwind(self, items: Sequence[Any]) -> list[str]:
-        """Return UNWIND clauses that turn lists into one row for each member."""
+        """Return UNWIND clauses that turn lists into one row a member, null for an empty list.
+
+        Later clauses use the member for the list.
+        """
         lines = []
         for item in dict.fromkeys(items):
             name = self._variable("member")
@@ -383,7 +398,10 @@ class _Statement:
         return lines
 
     def _rows(self) -> list[str]:
-        """Return the WITH clause that makes rows of an ungrouped plan distinct, with sort keys."""
+        """Return the WITH clause that makes rows of an ungrouped plan distinct, with sort keys.
+
+        [] if RETURN DISTINCT suffices. Rows that have only nulls are dropped.
+        """
         plan = self.plan
         extra = [sort for sort in plan.order if sort.by not in plan.give or self._many(sort.by)]
         plain = all(isinstance(item, PropertyRef | Arithmetic | float | int) for item in plan.give)
@@ -402,7 +420,7 @@ class _Statement:
         return ["WITH " + ", ".join(with_), *([f"WHERE {some}"] if plain and values else [])]
 
     def _named(self, items: Iterable[Item]) -> list[str]:
-        """Return items for a WITH clause, and record their names for later clauses."""
+        """Return items for a WITH clause; later clauses then use the names recorded here."""
         texts, names = [], {}
         for item in items:
             text = self.item(item)
@@ -486,7 +504,10 @@ class _Statement:
         return list(dict.fromkeys(texts))
 
     def best(self, item: Item, descending: bool) -> str:
-        """Return a row's sort key: the greatest or least member of a list."""
+        """Return a row's sort key by an item; of a list its greatest or least member.
+
+        ``descending``: the greatest.
+        """
         if isinstance(item, NodeRef):
             return self._called(item)
         text = self.item(item)
@@ -509,7 +530,11 @@ class _Statement:
 
     @staticmethod
     def _ordered(text: str, kind: Property | None) -> str:
-        """Return the expression that sorts a property's values: dates as instants or ISO text."""
+        """Return the expression that sorts a property's values: dates as instants or ISO text.
+
+        ``text``: the expression of the values; ``kind``: the property, None for others, which are
+        unchanged. Raises PlanError.
+        """
         if kind is None or kind.type not in (*MOMENTS, "duration"):
             return text
         if (kind.unread and (kind.instants or kind.type == "duration")) or (
@@ -525,7 +550,10 @@ class _Statement:
         return f"datetime(replace(toString({text}), ' ', 'T'))"
 
     def _compared(self, text: str, kind: Property | None) -> str:
-        """Return the expression by which values of a property are compared."""
+        """Return the expression by which values of a property are compared: a duration as seconds.
+
+        ``text``, ``kind``: as for :meth:`_ordered`.
+        """
         ordered = self._ordered(text, kind)
         if kind is None or kind.type != "duration":
             return ordered
@@ -549,7 +577,7 @@ class _Statement:
         return [*joined, *(f"{node}.{quoted(name)}" for name in names)]
 
     def _is_one_of(self, item: NodeRef, values: list[str]) -> list[str]:
-        """Return conditions that a node's name or id is one of ``values``.
+        """Return conditions, any of which suffices, that a node's name or id is one of ``values``.
 
         An attached node's id is ``Label:value`` of the label's id property, or ``#`` and the number
         in its element id; our own nodes have a property ``id``.
@@ -619,7 +647,7 @@ class _Statement:
         raise TypeError(item)
 
     def comparison(self, comparison: Comparison) -> str:
-        """Return a comparison as a Cypher condition."""
+        """Return a comparison, with its negation, as a Cypher condition."""
         if isinstance(comparison.left, NodeRef) and comparison.affirmed == "is a":
             (class_,) = comparison.right  # type: ignore[misc]
             return (

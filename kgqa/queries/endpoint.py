@@ -50,9 +50,10 @@ def statement_of(plan: Plan, store: SparqlStore) -> str:
 def run_on_endpoint(
     plan: Plan, store: SparqlStore, index: SchemaIndex, limits: QueryLimits, until: float
 ) -> QueryResult:
-    """Run ``plan`` on an endpoint and return its result, with the SPARQL that was sent.
+    """Run ``plan`` on an endpoint and return its result, with the SPARQL if one statement gave it.
 
-    Raises PlanError, TimeLimitError, GraphError.
+    ``until``: the time, as of ``time.monotonic``, at which it is given up. Raises PlanError,
+    TimeLimitError, GraphError.
     """
     check(plan, index)
     found = _execution(plan, store, index, limits, until)
@@ -63,7 +64,10 @@ def run_on_endpoint(
 def foresee(
     plans: Iterable[Plan], store: SparqlStore, index: SchemaIndex, limits: QueryLimits
 ) -> None:
-    """Prefetch the rows of several plans at once, of those that one statement can express."""
+    """Prefetch the rows of several plans at once.
+
+    Plans with a limit, or of several statements, are skipped.
+    """
     asked: list[Sparql] = []
     for plan in plans:
         if plan.limit is None:
@@ -73,7 +77,10 @@ def foresee(
 
 
 def _every(plan: Plan, store: SparqlStore, index: SchemaIndex, limits: QueryLimits) -> Sparql:
-    """Return the SPARQL of a plan without a limit, unordered."""
+    """Return the SPARQL of a plan without a limit, unordered.
+
+    It gives at most one row beyond ``limits``.
+    """
     limit = limits.rows + plan.skip + 1
     return sparql_of(plan, index, store.record, store.called, limit=limit, bare=True, whole=True)
 
@@ -86,7 +93,10 @@ def _columns(asked: Sparql) -> list[str]:
 def _execution(
     plan: Plan, store: SparqlStore, index: SchemaIndex, limits: QueryLimits, until: float
 ) -> Execution:
-    """Return the execution of a plan: as one statement if possible, otherwise from solutions."""
+    """Run a plan, as one statement if possible, otherwise from solutions; return the execution.
+
+    ``until``: as for :func:`run_on_endpoint`.
+    """
     try:
         return _SingleStatement(plan, store, index, limits, until)
     except NotOneStatementError:
@@ -100,7 +110,10 @@ class _EndpointSolver(Solver):
     store: SparqlStore
 
     def solve(self, part: Collection[NodeRef | HopRef] | None = None) -> Solutions:
-        """Return the solutions of the pattern, or of the part that ``part`` lists."""
+        """Return the solutions of the pattern, or only of the nodes and hops in ``part``.
+
+        Runs one query; more where one statement cannot express it.
+        """
         refs = [ref for ref in self.plan.refs if part is None or ref in part]
         only = dict(self.only)
         if self.start is not None:
@@ -124,7 +137,10 @@ class _EndpointSolver(Solver):
         return Solutions(len(rows), columns)
 
     def _facts_of(self, number: int, columns: dict[NodeRef | HopRef, IntArray]) -> IntArray:
-        """Store the facts of a hop; return each solution's index among them."""
+        """Store the facts of a hop; return each solution's index among them.
+
+        Raises GraphError if the endpoint's data changed meanwhile.
+        """
         hop = self._hops[number]
         source, target = columns[NodeRef(hop.source)], columns[NodeRef(hop.target)]
         if not hop.repeated:
@@ -186,7 +202,7 @@ class _Solved(Execution):
         return super().evidence(row, limit)
 
     def _keys_of(self, ref: NodeRef | HopRef) -> IntArray:
-        """Return the keys that a node or hop has in the solutions and rows."""
+        """Return the distinct keys that a node or hop has in the solutions and rows."""
         keys = [self.solutions.columns.get(ref, keys_array([]))]
         if ref in self.by:
             column = self.by.index(ref)
@@ -204,7 +220,10 @@ class _SingleStatement(Execution):
         return None
 
     def _solve(self) -> None:
-        """Fetch the rows and decode their cells."""
+        """Fetch the rows and decode their cells.
+
+        Raises NotOneStatementError if rows are equal once decoded.
+        """
         plan = self.plan
         self.by: tuple[Item, ...] = plan.group if self.grouped else plan.give
         asked, rows = self._every() if plan.limit is None else self._first()
@@ -234,7 +253,10 @@ class _SingleStatement(Execution):
         return asked, rows
 
     def _first(self) -> tuple[Sparql, list[dict[str, Any]]]:
-        """Fetch the first rows, and those tied with the last one."""
+        """Fetch the first rows within limit, those tied with the last one, and the runners-up.
+
+        Raises PlanError for too many ties.
+        """
         last = self.plan.skip + (self.plan.limit or 0)
         wanted = last + RUNNERS_UP + 1 if self.plan.order else last
         while True:
@@ -257,12 +279,12 @@ class _SingleStatement(Execution):
 
     @staticmethod
     def _equal(asked: Sparql, rows: list[dict[str, Any]], place: int) -> bool:
-        """Return whether the last row ties with the row at ``place``."""
+        """Return whether the last of ``rows`` ties with the one at ``place``, by the sort keys."""
         ends = rows[place], rows[-1]
         return all(ends[0].get(name[1:]) == ends[1].get(name[1:]) for name in asked.sorts)
 
     def _cells(self, item: Any, terms: list[dict[str, Any] | None]) -> list[Any]:
-        """Convert SPARQL terms to cells: node keys and values."""
+        """Convert SPARQL terms of an item to cells: node keys, or values; None for no value."""
         if isinstance(item, tuple):  # a sort key
             found = self._cells(item[0], terms)
             return [None if cell in _MARKS or _is_endless(cell) else cell for cell in found]
@@ -288,7 +310,7 @@ class _SingleStatement(Execution):
         """Do nothing: properties were fetched with the rows."""
 
     def _sort_values(self, item: Item, rows: list[int], descending: bool) -> dict[int, Any]:
-        """Return the sort key of each row by an item."""
+        """Return by row its sort key of an item; rows without a value are left out."""
         best = (item, descending)
         cells = self.fetched[best if best in self.fetched else item]
         if isinstance(item, NodeRef):
@@ -304,7 +326,10 @@ class _SingleStatement(Execution):
 
     @cached_property
     def _behind(self) -> _Solved:
-        """The solutions behind all shown rows; raises GraphError if they give other rows."""
+        """The solutions behind all shown rows, from another query.
+
+        Raises GraphError if that gives other rows.
+        """
         only: dict[int, list[str]] = {}
         for column, item in enumerate(self.by):
             if isinstance(item, NodeRef):
@@ -325,7 +350,10 @@ class _SingleStatement(Execution):
 
 
 def changed() -> GraphError:
-    """Return the error for rows that do not match the facts behind them, as if data had changed."""
+    """Return the error for rows that do not match the facts behind them.
+
+    The endpoint's data must have changed between two queries.
+    """
     return GraphError(
         "The facts behind the rows are not what the endpoint counted.",
         "It was changed meanwhile: ask again.",
@@ -345,7 +373,7 @@ def _cell(text: str, type_: str) -> Value:
 
 
 def _is_endless(cell: object) -> bool:
-    """Return whether a cell is an infinite number."""
+    """Return whether a cell is an infinite number, which marks a missing sort key."""
     return isinstance(cell, float) and math.isinf(cell)
 
 

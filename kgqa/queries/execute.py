@@ -96,7 +96,7 @@ class _Columns:
     def rows(
         self, items: Sequence[Item], solutions: Solutions
     ) -> tuple[list[tuple[Any, ...]], IntArray]:
-        """Return the distinct combinations of ``items``, and each solution's index among them."""
+        """Return the distinct combinations of values of ``items``, and each solution's index."""
         if not items:
             return [()], np.zeros(solutions.count, dtype=np.int64)
         columns = [self.codes(item, solutions) for item in items]
@@ -108,7 +108,10 @@ class _Columns:
         return list(zip(*decoded, strict=True)), back
 
     def by_members(self, solutions: Solutions) -> Solutions:
-        """Return the solutions repeated for each member of the lists that they are grouped by."""
+        """Return the solutions repeated for each member of the lists that they are grouped by.
+
+        A solution with an empty list is kept once, with None.
+        """
         for item in self.plan.group:
             if isinstance(item, PropertyRef) and self.index.property_of(self.plan, item).many:
                 lists, back = self._per_solution(item, solutions)
@@ -131,7 +134,7 @@ class _Columns:
     def _per_solution(
         self, item: object, solutions: Solutions
     ) -> tuple[list[list[Value]], IntArray]:
-        """Return an item's values for its distinct owners, and each solution's index among them."""
+        """Return an item's values for its distinct owners, and each solution's index in them."""
         refs = refs_of(item)
         if not refs:
             rows, back = np.zeros((1, 0), dtype=np.int64), np.zeros(solutions.count, dtype=np.int64)
@@ -180,7 +183,10 @@ class Execution:
         self._solve()
 
     def start(self) -> IntArray | None:
-        """Run the plan that this one continues and return its nodes' keys; None if it has none."""
+        """Run the plan that this one continues, and return its nodes' keys.
+
+        None if it continues none.
+        """
         first = self.plan.first
         if first is None:
             return None
@@ -217,7 +223,7 @@ class Execution:
         self.kept = list(every) if sure else [row for row in every if self._is_row(row)]
 
     def _is_row(self, row: int) -> bool:
-        """Return whether a row has a value and satisfies the conditions on groups."""
+        """Return whether a row has some value and satisfies the conditions on groups."""
         plan = self.plan
         cells = [
             cell
@@ -238,7 +244,7 @@ class Execution:
     # -- aggregates --------------------------------------------------------------------------
 
     def _aggregate(self, item: Aggregate) -> list[Value | None]:
-        """Return an aggregate's value for each group."""
+        """Return an aggregate's value for each group, None where it has none."""
         if item.kind == "count" and isinstance(item.of, NodeRef | HopRef):
             rows = rows_of_pairs(self.row_of, self.solutions.columns[item.of])
             counts: list[Value | None] = np.bincount(rows, minlength=len(self.keys)).tolist()
@@ -309,7 +315,7 @@ class Execution:
         return tuple(values) if kind is not None and kind.many else values[0]
 
     def ordered(self) -> tuple[list[int], list[tuple[Any, ...]]]:
-        """Return the first rows in order, with their sort keys.
+        """Return the first rows, as row numbers, in order, and their sort keys.
 
         They are the rows within the limit, those tied with the last one, and the runners-up. Names
         are read and compared only for ties.
@@ -347,7 +353,10 @@ class Execution:
         return done, [sorts[row] for row in done]
 
     def _foremost(self, rows: list[int], last: int) -> list[int]:
-        """Drop rows that a count sorts after the ``last`` rows and the runners-up."""
+        """Drop rows that, ordered by a count, come after the first ``last`` and the runners-up.
+
+        All rows are kept if the plan is not ordered by a count.
+        """
         sort = self.plan.order[0]
         if not isinstance(sort.by, Aggregate) or sort.by.kind != "count":
             return rows
@@ -361,7 +370,7 @@ class Execution:
         return [rows[at] for at in np.flatnonzero(counts >= _nth(counts, equal + RUNNERS_UP))]
 
     def _by_names(self, rows: list[int], most: int) -> list[int]:
-        """Return the first ``most`` of ``rows`` in the order of their displayed names."""
+        """Return the first ``most`` of ``rows`` (numbers), ordered by their displayed names."""
         if not rows or most <= 0:
             return []
         if all(isinstance(item, NodeRef) for item in self.plan.give):
@@ -396,7 +405,10 @@ class Execution:
                     self.solver.values(item, refs, np.array(rows, dtype=np.int64))
 
     def _sort_values(self, item: Item, rows: list[int], descending: bool) -> dict[int, Any]:
-        """Return the sort key of each row by an item: its greatest or least value."""
+        """Return by row the sort key of an item; of several values the greatest or the least.
+
+        ``descending``: the greatest. Rows without a value are left out.
+        """
         best = max if descending else min
         keys: dict[int, Any] = {}
         listed: list[tuple[int, Sequence[Any]]]
@@ -437,7 +449,7 @@ class Execution:
         }
 
     def _shown(self, row: int) -> tuple[Cell, ...]:
-        """Return the cells of a row for display."""
+        """Return the cells of a row for display: nodes with names, facts as text."""
         return tuple(
             self._names[cell]
             if isinstance(item, NodeRef)
@@ -448,7 +460,7 @@ class Execution:
         )
 
     def _fact_text(self, item: HopRef, place: int) -> str:
-        """Return a fact as text: head, relation, tail."""
+        """Return the fact number ``place`` of a hop as text: head, relation, tail."""
         facts = self.solver.facts[item.hop]
         ends = [int(facts.head[place]), int(facts.tail[place])]
         names = self._described(set(ends))
@@ -465,7 +477,10 @@ class Execution:
         return 0, tuple(sort_key(one) for one in (cell if isinstance(cell, tuple) else (cell,)))
 
     def result(self) -> QueryResult:
-        """Return the result: rows, rows tied with the last one, and runners-up."""
+        """Return the result: rows, rows tied with the last one, and runners-up.
+
+        Raises PlanError for more rows than allowed, unless the limits say how many to return then.
+        """
         plan = self.plan
         limit = max(0, len(self.kept) - plan.skip)
         if plan.limit is not None:
@@ -500,7 +515,10 @@ class Execution:
         )
 
     def _names_of_ids(self) -> dict[str, str]:
-        """Return the names of the entities whose ids the plan contains."""
+        """Return by id the names of the entities whose ids the plan contains.
+
+        Unknown ids are left out.
+        """
         ids = list(
             dict.fromkeys(
                 value
@@ -524,7 +542,10 @@ class Execution:
     # -- evidence ----------------------------------------------------------------------------
 
     def evidence(self, row: int, limit: int | None) -> Evidence:
-        """Return the evidence of row ``row`` of the result. Raises GraphError."""
+        """Return the evidence of row ``row`` of the result. Raises GraphError if a fact has gone.
+
+        ``limit``: most facts, properties and members of each; None: all.
+        """
         number = self.final[row]
         mine = self.solutions.take(np.flatnonzero(self.row_of == number))
         triples: dict[tuple[int, int, int, int], None] = {}
@@ -578,7 +599,10 @@ class Execution:
         return list(zip(self.plan.give, self.cells(number), strict=True))
 
     def _owners(self, ref: NodeRef | HopRef, mine: Solutions, number: int) -> list[int]:
-        """Return the keys of the nodes or facts that ``ref`` has in a row's solutions."""
+        """Return the keys of the nodes or facts that ``ref`` has in a row.
+
+        [] for facts without a node. ``mine``: the row's solutions; ``number``: of the row.
+        """
         if ref not in mine.columns:
             return []
         there = np.unique(mine.columns[ref])
@@ -589,7 +613,10 @@ class Execution:
         return [key for key in there.tolist() if key >= 0]
 
     def _members(self, item: Aggregate, mine: Solutions) -> tuple[int, list[Any]]:
-        """Return the size and the members of the set that an aggregate is over."""
+        """Return the size and the members of the set that an aggregate is over, [] for facts.
+
+        ``mine``: the row's solutions.
+        """
         if isinstance(item.of, NodeRef | HopRef):
             there = np.unique(mine.columns[item.of]).tolist()
             return len(there), there if isinstance(item.of, NodeRef) else []
@@ -622,13 +649,16 @@ class Execution:
 
 
 def _nth(counts: IntArray, number: int) -> int:
-    """Return the ``number``-th largest of counts, or the least if there are fewer."""
+    """Return the ``number``-th largest of ``counts``, or the smallest if there are fewer."""
     place = max(0, len(counts) - number)
     return int(np.partition(counts, place)[place])
 
 
 def _stored(facts: HopFacts, places: IntArray) -> list[tuple[int, int, int]]:
-    """Return the (head, tail, fact) triples of the facts at ``places``."""
+    """Return the (head, tail, fact) triples of the facts at ``places``, -1 for no fact node.
+
+    A repeated relation's fact has one for each relation of its chain.
+    """
     if facts.links is not None:
         return [link for place in places.tolist() for link in facts.links[place]]
     columns = (facts.head[places], facts.tail[places], facts.fact[places])

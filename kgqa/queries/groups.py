@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 def wants_empty(plan: Plan) -> bool:
-    """Return whether a plan includes groups with a count of zero."""
+    """Return whether a plan includes groups with a count of zero.
+
+    It does if its conditions hold for them, or if it is ordered by a count, ascending.
+    """
     if not any(True for item in plan.group for _ in owners(item)):
         return False
     counts = [comparison for comparison in plan.having if _is_count(comparison.left)]
@@ -36,7 +39,7 @@ def _holds_empty(comparison: Comparison) -> bool:
 
 
 def required(plan: Plan) -> set[NodeRef | HopRef] | None:
-    """Return the nodes and hops that a group must have; the others may be absent.
+    """Return the nodes and hops that a group must have; all others may be absent in an empty group.
 
     None if empty groups are impossible: the counted nodes lie between grouped ones, or are grouped
     themselves.
@@ -60,7 +63,7 @@ def required(plan: Plan) -> set[NodeRef | HopRef] | None:
             part[root(hop.source)] = root(hop.target)
 
     def part_of_hop(number: int) -> tuple[str, int]:
-        """Return the connected part that a hop belongs to, itself if it joins two grouped nodes."""
+        """Return the connected part of hop ``number``, itself if it joins two grouped nodes."""
         hop = plan.hops[number]
         for end in (hop.source, hop.target):
             if end not in groups:

@@ -72,7 +72,11 @@ _NUMBER = re.compile(r"\d[\d.,\s]*\d|\d")
 
 
 def queryable(store: QueryStore) -> QueryStore:
-    """Return a store with classes: ``store`` itself, or a view of it with inferred classes."""
+    """Return a store with classes: ``store`` itself, or a view of it with inferred classes.
+
+    Classes are inferred where most facts have none and the store is not too large. The last view is
+    cached for the thread.
+    """
     version = store.info.version
     if _MINE.typed.get(store) == version:
         return store
@@ -122,7 +126,7 @@ class PlainGraph:
         return there
 
     def details(self, key: int) -> EntityDetails:
-        """Return an entity's details with its inferred class."""
+        """Return an entity's details, its types replaced by its inferred class if it has one."""
         found = self.base.details(key)
         place = int(np.searchsorted(self._found.keys, key))
         known = place < len(self._found.keys) and self._found.keys[place] == key
@@ -218,9 +222,10 @@ class _Classing:
     def _is_read(
         self, tails: IntArray, counts: NDArray[Any], least: float
     ) -> tuple[ValueType, dict[int, Value]] | None:
-        """Return the common type of a relation's tails and their values.
+        """Return the type that most of a relation's tails parse as, and their values by tail.
 
-        None if fewer than the fraction ``least`` of them parse.
+        ``counts``: facts of each tail. None if the facts with a parsed tail are fewer than the
+        fraction ``least``.
         """
         entities = self._store.entities(self._keys[tails])
         texts = dict(zip(tails.tolist(), (name or "" for name in entities.names), strict=True))
@@ -231,7 +236,10 @@ class _Classing:
         return found if read >= least * counts.sum() else None
 
     def _slots(self) -> list[_Slot]:
-        """Return the head side of each relation, and each tail side except properties."""
+        """Return the head side of each relation, and the tail side unless it is a property.
+
+        Empty sides are left out.
+        """
         found = []
         for relation, places in self._of.items():
             name = self._ids[relation]
@@ -261,7 +269,10 @@ class _Classing:
         return self._store.entities(self._keys[places[:: max(1, len(places) // _TRIED)]])
 
     def _members(self) -> dict[int, IntArray]:
-        """Return the indices of the members of each class, the largest class first."""
+        """Return the members of each class as indices of keys, the largest class first.
+
+        Entities without a class are left out.
+        """
         of = self._class_of[self._entities]
         order = np.argsort(of, kind="stable")
         numbers, starts = np.unique(of[order], return_index=True)
@@ -328,7 +339,10 @@ class _Classing:
         return list(zip(*(column.tolist() for column in columns), strict=True))
 
     def _stated_types(self, numbers: dict[str, int]) -> list[EntityType]:
-        """Return the types that the graph itself states, with the inferred properties added."""
+        """Return the types that the graph itself states, with the inferred properties added.
+
+        Types whose names ``numbers`` has, those of inferred classes, are left out.
+        """
         types = []
         for type_ in self._stated.types:
             if type_.name and type_.name not in numbers:
@@ -364,7 +378,7 @@ def _to_keep(found: _Found) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
 
 
 def _kept_classes(kept: tuple[Arrays, Any] | None) -> _Found | None:
-    """Restore inferred classes from the cache, None if missing or malformed."""
+    """Return the inferred classes from the cache's content, None if missing or malformed."""
     if kept is None:
         return None
     arrays, content = kept
@@ -390,9 +404,9 @@ class _Slot:
 
 
 def _classes(slots: Sequence[_Slot], count: int) -> IntArray:
-    """Cluster entities by their slots; return each one's class number, -1 without relations.
+    """Cluster ``count`` entities by their slots; return each one's class number, ``[count]``.
 
-    Shape ``[count]``.
+    -1 for an entity that is in no slot.
     """
     class_of = np.full(count, -1, dtype=np.int64)
     if not slots:
@@ -464,10 +478,10 @@ def _split(
     within: NDArray[np.float32],
     times: IntArray,
 ) -> None:
-    """Split a class whose members share only near-universal relations.
+    """Split the class ``number`` in place if its members share only near-universal relations.
 
     Rivers and cities have a country; what else rivers have, no city has. ``class_of``: of each set
-    of slots, ``times`` its entities.
+    of slots, ``within`` its slots, ``times`` its entities.
     """
     members = np.flatnonzero(class_of == number)
     sizes = within[:, members] @ times[members].astype(np.float64)
@@ -490,9 +504,10 @@ def _split(
 
 
 def _read(texts: dict[int, str]) -> tuple[ValueType, dict[int, Value]] | None:
-    """Parse texts as booleans, dates or numbers, without those that are none; None if all are.
+    """Parse ``texts`` by key as booleans, dates or numbers; return the type and the parsed values.
 
-    Amounts of one unit become numbers of it, of several units numbers of the base unit.
+    Unparsable texts are dropped; None if nothing parses. Amounts of one unit become numbers of it,
+    of several units numbers of the base unit.
     """
     flags = {key: _FLAGS[text.lower()] for key, text in texts.items() if text.lower() in _FLAGS}
     if len(flags) == len(texts):
@@ -514,21 +529,24 @@ def _read(texts: dict[int, str]) -> tuple[ValueType, dict[int, Value]] | None:
 
 
 def _iso(first: float, last: float) -> str:
-    """Return two ordinal days as one ISO day, month or year that spans both."""
+    """Return two ordinal days as one ISO day, month or year that contains both."""
     start, end = date.fromordinal(int(first)), date.fromordinal(int(last))
     text = start.isoformat()
     return text if start == end else text[:7] if start.month == end.month else text[:4]
 
 
 def _of_ids(ids: Sequence[str]) -> str:
-    """Return the word that begins most ids of a class: ``…/branch/1``."""
+    """Return the word that begins most ids of a class: ``…/branch/1``; "" if there is none."""
     found = Counter(match[1].strip() for id_ in ids if (match := _SEGMENT.fullmatch(id_)))
     word, count = next(iter(found.most_common(1)), ("", 0))
     return word if len(word) > 3 and 2 * count > len(ids) else ""
 
 
 def _common_word(names: Sequence[str]) -> str:
-    """Return the word that many names of a class share: Grand Alder Hotel, Hotel Breakwater."""
+    """Return the word that many names of a class share, as Grand Alder Hotel, Hotel Breakwater.
+
+    "" if there is none.
+    """
     found = Counter(
         word
         for name in names
@@ -550,7 +568,9 @@ _VERB = re.compile(
 
 
 def described(as_head: Counter[str], as_tail: Counter[str]) -> list[str]:
-    """Return candidate names for a class, from the relations of its members, the best first.
+    """Return candidate names for a class, the best first, from its members' relations.
+
+    ``as_head``, ``as_tail``: how many facts of each relation they are the head or tail of.
 
     >>> described(Counter(running_time=30), Counter(directed_by=40))
     ['director', 'running time']
@@ -583,7 +603,7 @@ def _agent(phrase: str) -> str:
 
 
 def _noun(phrase: str) -> str:
-    """Return the noun that a relation phrase implies for its tails, "" without one."""
+    """Return the noun that a relation phrase implies for its tails, "" if it implies none."""
     words = phrase.split()
     if len(words) == 1 and _agent(phrase):
         return ""

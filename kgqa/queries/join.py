@@ -113,7 +113,7 @@ class Solver:
         }
 
     def solve(self, part: Collection[NodeRef | HopRef] | None = None) -> Solutions:
-        """Return the solutions of the pattern, or of the part that ``part`` lists."""
+        """Return the solutions of the pattern, or only of the nodes and hops in ``part``."""
         plan = self.plan
         refs = [ref for ref in plan.refs if part is None or ref in part]
         where = [
@@ -131,7 +131,10 @@ class Solver:
         return solutions
 
     def _join(self, solutions: Solutions, left: list[int], where: list[Comparison]) -> Solutions:
-        """Expand the hops ``left`` one by one, filtering by conditions once they can be tested."""
+        """Expand the hops with numbers in ``left`` one by one; the list is emptied.
+
+        Solutions are filtered by each of ``where`` once its operands are bound.
+        """
         while left:
             number = next(
                 number
@@ -145,14 +148,14 @@ class Solver:
         return solutions
 
     def _known_ends(self, solutions: Solutions, number: int) -> int:
-        """Return how many ends of a hop are bound."""
+        """Return how many ends of a hop, 0 to 2, the solutions bind."""
         hop = self._hops[number]
         return solutions.binds([NodeRef(hop.source)]) + solutions.binds([NodeRef(hop.target)])
 
     # -- where to start ----------------------------------------------------------------------
 
     def _own(self, node: int) -> list[Comparison]:
-        """Return the comparisons of a node's name or properties."""
+        """Return the comparisons of a node's name, id or properties."""
         return [
             comparison
             for comparison in self.plan.where
@@ -177,7 +180,7 @@ class Solver:
         return count
 
     def _candidates(self, node: int) -> IntArray:
-        """Return the keys that a first node may have, by its name, ``start`` or its class."""
+        """Return the keys that a first node may have, by its name or id, ``start``, or class."""
         for comparison in self._own(node):
             if comparison.left == NodeRef(node) and comparison.operator in ("=", "in"):
                 texts = [str(value) for value in comparison.right]  # type: ignore[union-attr]
@@ -191,7 +194,7 @@ class Solver:
         return self._of_class(self.plan.nodes[node])
 
     def _of_class(self, class_: str) -> IntArray:
-        """Return the keys of the instances of a class."""
+        """Return the keys of the instances of a class, read once; of all entities for ""."""
         if class_ not in self._instances:
             self._instances[class_] = self.store.instances(class_)
         return self._instances[class_]
@@ -219,7 +222,10 @@ class Solver:
     # -- hops --------------------------------------------------------------------------------
 
     def _expand(self, solutions: Solutions, number: int) -> Solutions:
-        """Join solutions with the facts of a hop."""
+        """Join solutions with the facts of a hop, from an end that is bound; remember the facts.
+
+        Solutions whose new node does not fit, or is not different within its chain, are dropped.
+        """
         hop = self._hops[number]
         forward = solutions.binds([NodeRef(hop.source)])
         at, to = (hop.source, hop.target) if forward else (hop.target, hop.source)
@@ -262,7 +268,7 @@ class Solver:
     def _near(
         self, keys: IntArray, hop: Hop, *, inverse: bool
     ) -> tuple[IntArray, IntArray, HopFacts]:
-        """Return (row, other end, facts) of a hop's relation out of ``keys``.
+        """Return (row, other end, facts) of a hop's relation out of ``keys``; ``row`` indexes them.
 
         ``inverse``: against its direction; a hop that is ``either`` goes both ways.
         """
@@ -284,7 +290,10 @@ class Solver:
     def _closure(
         self, keys: IntArray, hop: Hop, *, inverse: bool
     ) -> tuple[IntArray, IntArray, HopFacts]:
-        """Return (row, other end, facts) of a repeated relation, each with a shortest chain."""
+        """Return (row, other end, facts) of a repeated relation, each fact with a shortest chain.
+
+        ``row`` indexes ``keys``; ``inverse``: against the relation's direction.
+        """
         relation = [self.relations[hop.relation]]
         links: dict[tuple[int, int], list[tuple[int, int, int]]] = {
             (row, key): [] for row, key in enumerate(keys.tolist())
@@ -338,7 +347,7 @@ class Solver:
     def _compare(
         self, solutions: Solutions, where: list[Comparison]
     ) -> tuple[Solutions, list[Comparison]]:
-        """Filter solutions by conditions with bound operands; return the other conditions."""
+        """Filter solutions by conditions with bound operands; also return the other conditions."""
         later = []
         for comparison in where:
             if solutions.binds(owners(comparison)):
@@ -349,7 +358,7 @@ class Solver:
         return solutions, later
 
     def holds(self, solutions: Solutions, comparison: Comparison) -> BoolArray:
-        """Return which solutions satisfy a comparison. Shape ``[found.count]``."""
+        """Return which solutions satisfy a comparison with bound operands, shape ``[count]``."""
         refs = refs_of(comparison)
         rows, back = unique_rows([solutions.columns[ref] for ref in refs])
         if comparison.affirmed == "is a":
@@ -382,7 +391,7 @@ class Solver:
     def values(
         self, item: object, refs: Sequence[NodeRef | HopRef], rows: IntArray
     ) -> list[list[Value]]:
-        """Return an operand's values for each row of keys; for a list property its members.
+        """Return an operand's values for each row; of a list property its members, [] for no value.
 
         ``refs``: the nodes and hops of the columns of ``rows``.
         """
@@ -415,7 +424,10 @@ class Solver:
         raise TypeError(item)
 
     def read_property(self, name: str, keys: IntArray) -> list[list[Value]]:
-        """Return a property's values for each key; results are remembered."""
+        """Return a property's values for each key, [] for none or key -1.
+
+        Results are remembered.
+        """
         asked = [key for key in np.unique(keys).tolist() if key >= 0]
         new = keys_array([key for key in asked if (name, key) not in self.read])
         if len(new):
@@ -437,7 +449,7 @@ class Solver:
         return [ref for ref in self.plan.refs if ref in spoken]
 
     def _leave_out(self, solutions: Solutions, number: int) -> Solutions:
-        """Remove the solutions that a part of ``without`` matches."""
+        """Remove the solutions that part ``number`` of ``without`` matches."""
         part = self.plan.without[number]
         outer = self._outer(number)
         rows, back = unique_rows([solutions.columns[ref] for ref in outer])
@@ -452,7 +464,7 @@ class Solver:
 
 
 def unique_rows(columns: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
-    """Return the distinct rows ``[n, len(columns)]``, and each input row's index, ``[rows]``."""
+    """Return the distinct rows ``[n, len(columns)]``, and each input row's index among them."""
     if len(columns) == 1:
         values, back = distinct(columns[0])
         return values[:, None], back
@@ -465,7 +477,7 @@ def unique_rows(columns: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
 
 
 def rows_of_pairs(rows: IntArray, keys: IntArray) -> IntArray:
-    """Return the row of each distinct (row, key) pair, ascending."""
+    """Return the row of each distinct pair ``(rows[i], keys[i])``, ascending."""
     packed = _packed([rows, keys])
     if packed is None:
         return unique_rows([rows, keys])[0][:, 0]
@@ -489,5 +501,5 @@ def _packed(columns: Sequence[IntArray]) -> IntArray | None:
 
 
 def _span(column: IntArray) -> int:
-    """Return the size of the value range of a column, 0 included."""
+    """Return the size of the range of a column's values and 0."""
     return int(column.max(initial=0)) - int(column.min(initial=0)) + 1

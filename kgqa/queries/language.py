@@ -104,7 +104,10 @@ class PlanLanguage:
         return parse_plan(state.text)
 
     def options(self, state: PlanState) -> tuple[Option, ...]:
-        """Return the texts that may follow, with the states after them; "" ends the plan."""
+        """Return the texts that may follow, with the states after them; "" ends the plan.
+
+        () after the end.
+        """
         if state not in self._options:
             self._options[state] = tuple(dict(self._following(state)).items())
         return self._options[state]
@@ -159,11 +162,17 @@ class PlanLanguage:
 
     @staticmethod
     def _option(state: PlanState, text: str, stage: int, open_: str = "") -> Option:
-        """Return the option of ``text`` after a state."""
+        """Return the option of ``text`` after a state: the text, and the state that it leads to.
+
+        ``open_``: the kind of literal that must follow it.
+        """
         return text, PlanState(state.text + text, stage, open_)
 
     def _begin(self, state: PlanState, text: str, stage: int, open_: str) -> Iterator[Option]:
-        """Yield the option of a comparison's beginning, if some literal can complete it."""
+        """Yield the option of a comparison's beginning ``text``.
+
+        Nothing if no literal can complete it. ``open_``: the kind of literal that must.
+        """
         option = self._option(state, text, stage, open_)
         if any(True for _ in self._literals(option[1])):
             yield option
@@ -175,7 +184,7 @@ class PlanLanguage:
         return plan
 
     def _steps(self, plan: Plan, node: int) -> Iterator[str]:
-        """Yield the texts of hops from a node to a new node."""
+        """Yield the texts of hops from a node to a new node, in both directions."""
         for pattern in self.index.schema.relations:
             name = quoted_name(pattern.relation)
             for here, there, step in (
@@ -195,7 +204,10 @@ class PlanLanguage:
             yield from (f" | without {start}{step}" for step in self._steps(plan, node))
 
     def _fields(self, plan: Plan) -> Iterator[tuple[str, Property | None, Owned]]:
-        """Yield the text, type and owner of every property in the pattern and every node's name."""
+        """Yield the text, property and owner of each property in the pattern, and each node's name.
+
+        A name has None as property, and "" as the property's name.
+        """
         for ref in plan.refs:
             if isinstance(ref, NodeRef):
                 owner = plan.nodes[ref.node]
@@ -216,7 +228,11 @@ class PlanLanguage:
         owned: Owned,
         there: Collection[tuple[str, str]],
     ) -> Iterator[Option]:
-        """Yield the possible comparisons of a property or a node's name, each once."""
+        """Yield the possible comparisons of a property or a node's name ``text``.
+
+        ``kind``: the property, None for a name; ``there``: (text, operator) of comparisons in the
+        plan, which are not repeated.
+        """
         held = self.stated.texts.get(owned, ())
         found: list[tuple[str, str]] = []
         if kind is None or kind.type == "text":
@@ -272,7 +288,7 @@ class PlanLanguage:
         ]
 
     def _given(self, state: PlanState, plan: Plan, lead: str) -> Iterator[Option]:
-        """Yield the items that may be output after ``lead``."""
+        """Yield the items that may be output after ``lead``, "," or " | give"; none twice."""
         refs = [plan.text_of(ref) for ref in plan.refs]
         nodes = refs[: plan.pattern_size]
         counted = [f"count {text}" for text in refs]
@@ -339,7 +355,7 @@ class PlanConstraint:
         return empty_paths(0)
 
     def _states(self, state: int) -> list[PlanState]:
-        """Return the plan states that a token state has completed."""
+        """Return the plan states that a token state has completed, without begun options."""
         return [at for at, tokens in self._sets[state] if not tokens]
 
     def _number(self, places: set[tuple[PlanState, tuple[int, ...]]]) -> int:

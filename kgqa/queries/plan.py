@@ -126,8 +126,8 @@ class Comparison:
 class Hop:
     """A relation from one node of the plan to another.
 
-    ``inverse``: the facts lead from ``target`` to ``source``. ``repeated``: one or more steps of
-    the relation. ``either``: facts in either direction, for a symmetric relation.
+    ``inverse``: the facts lead from ``target`` to ``source``. ``repeated``: a chain of one or more
+    facts of the relation. ``either``: facts in either direction, for a symmetric relation.
     """
 
     source: int
@@ -242,7 +242,7 @@ class Plan:
         return isinstance(item, Arithmetic) and all(map(self._in_group, (item.left, item.right)))
 
     def _check_refs(self, items: Iterable[object], there: set[NodeRef | HopRef]) -> None:
-        """Raise PlanError for a reference outside the pattern, or to a repeated hop's fact."""
+        """Raise PlanError if an item refers outside ``there``, or to a repeated hop's fact."""
         for ref in (ref for item in items for ref in owners(item)):
             if ref not in there:
                 raise PlanError("A plan speaks of a node or hop that is not in its pattern.")
@@ -264,7 +264,7 @@ class Plan:
         return [*map(NodeRef, range(self.pattern_size)), *map(HopRef, range(len(self.hops)))]
 
     def hops_without(self, number: int) -> range:
-        """Return the numbers of the hops of one part of ``without``."""
+        """Return the numbers of the hops of part ``number`` of ``without``."""
         start = len(self.hops) + sum(len(part.hops) for part in self.without[:number])
         return range(start, start + len(self.without[number].hops))
 
@@ -316,7 +316,7 @@ def leaves(item: object) -> Iterator[NodeRef | HopRef | PropertyRef]:
 
 
 def owners(item: object) -> Iterator[NodeRef | HopRef]:
-    """Yield the nodes and facts that an item refers to; for a property, its owner."""
+    """Yield the nodes and facts (hops) in an item; for a property, its owner."""
     for leaf in leaves(item):
         yield leaf.owner if isinstance(leaf, PropertyRef) else leaf
 
@@ -327,7 +327,10 @@ def refs_of(item: object) -> list[NodeRef | HopRef]:
 
 
 def chains_of(hops: tuple[Hop, ...]) -> tuple[tuple[Hop, ...], ...]:
-    """Return the hops as chains; a hop that does not continue the last one starts a new chain."""
+    """Return the hops as chains, in order.
+
+    A hop that does not start where the one before it ends starts a new chain.
+    """
     chains: list[list[Hop]] = []
     for hop in hops:
         if chains and chains[-1][-1].target == hop.source:
@@ -338,14 +341,14 @@ def chains_of(hops: tuple[Hop, ...]) -> tuple[tuple[Hop, ...], ...]:
 
 
 def chain_nodes(hops: tuple[Hop, ...]) -> list[list[int]]:
-    """Return the nodes of each chain of hops, in order."""
+    """Return the node numbers along each chain of hops, in order."""
     return [[chain[0].source, *(hop.target for hop in chain)] for chain in chains_of(hops)]
 
 
 def default_group(
     give: Iterable[Item], order: Iterable[Sort], having: Iterable[Comparison]
 ) -> tuple[Operand, ...]:
-    """Return the grouping of aggregates if the plan states none.
+    """Return the grouping of aggregates if the plan states none; () without aggregates.
 
     It is the nodes and facts whose properties are output or ordered by, so that two people of one
     name stay two; but where just these are counted, the values: orders are counted by country.
@@ -450,7 +453,7 @@ class _Writer:
         return start + self._chains(self._plan.hops)[len(self._nodes[0]) :]
 
     def _chains(self, hops: tuple[Hop, ...]) -> str:
-        """Return the text of hops as chains."""
+        """Return the text of hops as chains, joined by "&"; node 0 if there are none."""
         if not hops:
             return self._nodes[0]
         seen = {0}

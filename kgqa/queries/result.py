@@ -72,7 +72,10 @@ class EvidenceSource(Protocol):
     """Provides the evidence of a result's rows."""
 
     def evidence(self, row: int, limit: int | None) -> Evidence:
-        """Return the evidence of row ``row`` with at most ``limit`` facts, sorted; None: all."""
+        """Return the evidence of row ``row`` with at most ``limit`` facts and members.
+
+        None: all.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +139,10 @@ class QueryResult(Tabular):
         return labels(self.plan)
 
     def keep(self) -> None:
-        """Load the evidence of all rows, for use after the store is closed. Raises GraphError."""
+        """Load and keep the evidence of all rows, for use after the store is closed.
+
+        Raises GraphError.
+        """
         if not isinstance(self.source, _Kept):
             rows = tuple(map(self.evidence, range(len(self) + len(self.tied))))
             object.__setattr__(self, "source", _Kept(rows))
@@ -144,19 +150,26 @@ class QueryResult(Tabular):
     def evidence(self, row: int, limit: int | None = None) -> Evidence:
         """Return the evidence of a row; tied rows are numbered after the others.
 
-        ``limit``: most facts and members. Raises GraphError if a fact has gone meanwhile.
+        ``limit``: most facts and members, None: all. Raises IndexError without such a row,
+        GraphError if a fact has gone meanwhile.
         """
         if not 0 <= row < len(self.rows) + len(self.tied) or self.source is None:
             raise IndexError(row)
         return self.source.evidence(row, limit)
 
     def counted_ids(self, limit: int) -> list[str | None]:
-        """Return up to ``limit`` ids of entities that the first row counts, None for a value."""
+        """Return the ids of up to ``limit`` members of each set that the first row counts.
+
+        None for a value. Raises GraphError.
+        """
         sets = [one.members for one in self.evidence(0, limit).counted]
         return [one.id if isinstance(one, Node) else None for some in sets for one in some]
 
     def to_dict(self, limit: int | None = 20) -> dict[str, Any]:
-        """Return the result as a JSON object; ``limit``: facts and members listed for each row."""
+        """Return the result as a JSON object, with the evidence of each row.
+
+        ``limit``: facts and members listed for each row, None: all. Raises GraphError.
+        """
         from kgqa.queries.sentence import node_words
 
         rows = []

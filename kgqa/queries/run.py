@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 
 
 def rows_of(plan: Plan, store: QueryStore, limits: QueryLimits | None = None) -> QueryResult:
-    """Run ``plan`` on ``store`` and return its result, with its statement if it is one.
+    """Run ``plan`` on ``store``, on inferred classes if it has none; return the result.
 
-    Raises PlanError, TimeLimitError, GraphError.
+    It has the Cypher or SPARQL if that is one statement. Raises PlanError, TimeLimitError,
+    GraphError.
     """
     graph = queryable(store)
     return run_shown(plan, graph, SchemaIndex(graph.schema()), limits, SchemaIndex(store.schema()))
@@ -35,7 +36,7 @@ def rows_of(plan: Plan, store: QueryStore, limits: QueryLimits | None = None) ->
 def foresee(
     plans: Iterable[Plan], store: QueryStore, index: SchemaIndex, limits: QueryLimits
 ) -> None:
-    """Have an endpoint store prefetch the rows of several plans."""
+    """Have an endpoint store prefetch the rows of several plans; do nothing for other stores."""
     if is_endpoint(store):
         from kgqa.queries import endpoint
 

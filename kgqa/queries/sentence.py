@@ -102,7 +102,7 @@ class _Words:
         self._nodes = [self._named.get(at) or next(rest) for at in range(len(classes))]
 
     def whole(self) -> str:
-        """Return the sentence of the plan."""
+        """Return the plan as one sentence, with the plan that it continues."""
         plan = self._plan
         given = ", ".join(map(self.item, plan.give))
         grouped = [one for one in plan.group if one not in plan.give]
@@ -126,7 +126,7 @@ class _Words:
         return text[0].upper() + text[1:] + "."
 
     def _order(self, plan: Plan) -> str:
-        """Return a plan's order and limit in words."""
+        """Return a plan's order and limit in words, beginning with ";"; "" if it has neither."""
         limit = plan.limit
         by = [
             f"{self.item(one.by)}, {'most' if one.descending else 'least'} first"
@@ -170,7 +170,7 @@ class _Words:
         )
 
     def _values(self, right: object) -> str:
-        """Return the right side of a comparison in words."""
+        """Return the right side of a comparison in words; ids of known entities as their names."""
         if not isinstance(right, tuple):
             return self.item(right)
         return " or ".join(
@@ -207,7 +207,7 @@ def _is_verb(relation: str) -> bool:
 
 
 def plural(words: str) -> str:
-    """Return the plural of a noun phrase, the same words if it has none."""
+    """Return the plural of a noun phrase; words that seem to be plural already are unchanged."""
     if words.endswith(("s", "x", "ch", "sh")) or words.startswith(("the ", "fact of ", "(")):
         return words
     return (

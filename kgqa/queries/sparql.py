@@ -111,8 +111,8 @@ def sparql_of(
     """Translate ``plan`` to SPARQL that can be run as it stands.
 
     ``limit``: of rows, in place of the plan's limit and ``skip``; ``bare``: without ORDER BY;
-    ``whole``: IRIs without prefixes. Raises PlanError if the plan does not fit the schema or needs
-    several statements.
+    ``whole``: IRIs without prefixes. Raises PlanError if the plan does not fit the schema,
+    NotOneStatementError if it needs several statements.
     """
     index = schema if isinstance(schema, SchemaIndex) else SchemaIndex(schema)
     check(plan, index)
@@ -139,7 +139,8 @@ def solutions_of(
 ) -> tuple[str, dict[NodeRef, str]]:
     """Return the graph pattern for the solutions of a plan's part, and each node's variable.
 
-    ``only``: the permitted ids of some nodes. Raises PlanError.
+    ``part``: its nodes and hops; ``only``: the permitted ids of some nodes. Raises PlanError,
+    NotOneStatementError.
     """
     if any(plan.hops[ref.hop].either for ref in part if isinstance(ref, HopRef)):
         raise NotOneStatementError
@@ -211,7 +212,7 @@ class _Block:
     sure: set[PropertyRef] = field(default_factory=set)  # those that every solution has
 
     def variable(self, ref: PropertyRef) -> str | None:
-        """Return the variable of a property, None if it is not bound."""
+        """Return the variable of a property, None if no block, this or an outer one, binds it."""
         found = self.values.get(ref)
         return self.outer.variable(ref) if found is None and self.outer is not None else found
 
@@ -241,7 +242,10 @@ class _Query:
     # -- the pattern -------------------------------------------------------------------------
 
     def pattern(self, part: Sequence[NodeRef | HopRef]) -> _Block:
-        """Return the pattern of nodes and hops, with all comparisons that concern them."""
+        """Return the pattern of the nodes and hops in ``part``, with all comparisons on them alone.
+
+        Also the parts of ``without`` that start in it.
+        """
         plan = self.plan
         block = _Block()
         nodes = [ref.node for ref in part if isinstance(ref, NodeRef)]
@@ -269,7 +273,10 @@ class _Query:
     def _bind(
         self, block: _Block, nodes: Sequence[int], hops: Sequence[int], where: list[Comparison]
     ) -> None:
-        """Write the class, name and hop patterns of nodes and hops."""
+        """Write the class, name and hop patterns of nodes and hops, and the comparisons ``where``.
+
+        Raises NotOneStatementError for a node that nothing restricts.
+        """
         free = []
         for node in nodes:
             held = self._given(block, node, where)
@@ -291,7 +298,10 @@ class _Query:
                 self.compare(block, one)
 
     def _given(self, block: _Block, node: int, where: Sequence[Comparison]) -> bool:
-        """Restrict a node to its known ids or named entities; return whether it has any."""
+        """Restrict a node to the earlier plan's result, permitted ids, or entities of a name.
+
+        Return whether any of these restricts it.
+        """
         held = False
         name = self.nodes[node]
         if node == 0 and self.plan.first is not None:
@@ -308,12 +318,18 @@ class _Query:
         return held
 
     def _among(self, name: str, ids: Sequence[str]) -> str:
-        """Return a VALUES clause that restricts a variable to ids."""
+        """Return the clause that restricts a variable to ids.
+
+        Without ids, a clause that is always false.
+        """
         terms = " ".join(map(self.writer.term, ids))
         return f"VALUES {name} {{ {terms} }}" if ids else "FILTER(false)"
 
     def _called(self, one: Comparison) -> list[str]:
-        """Return the ids of the entities that a comparison names. Raises NotOneStatementError."""
+        """Return the ids of the entities that a comparison names.
+
+        Raises NotOneStatementError for a name without letters and digits.
+        """
         texts = [str(value) for value in one.right]  # type: ignore[union-attr]
         if not all(any(map(str.isalnum, text)) for text in texts):
             raise NotOneStatementError  # such names are in no index
@@ -330,7 +346,10 @@ class _Query:
         return f"{head} {name}{'+' * hop.repeated} {tail} ."
 
     def facts(self, number: int) -> tuple[str, str]:
-        """Return the variables of head and tail of a hop's facts."""
+        """Return the variables of head and tail of a hop's facts.
+
+        Raises NotOneStatementError if the hop is ``either``.
+        """
         hop = self.plan.all_hops[number]
         if hop.either:
             raise NotOneStatementError  # which way the facts lead, is said by each
@@ -338,7 +357,7 @@ class _Query:
         return (ends[1], ends[0]) if hop.inverse else ends
 
     def _differ(self, block: _Block, hops: tuple[Hop, ...], bound: set[int]) -> None:
-        """Write filters that nodes of a chain which could coincide are different."""
+        """Write filters that two ``bound`` nodes of one chain, which could coincide, differ."""
         classes = self.plan.nodes
         pairs = {
             tuple(sorted((node, other)))
@@ -352,7 +371,7 @@ class _Query:
                 block.lines.append(f"FILTER({self.nodes[one]} != {self.nodes[other]})")
 
     def _leave_out(self, block: _Block, number: int) -> None:
-        """Write the FILTER NOT EXISTS of a part of ``without``."""
+        """Write the FILTER NOT EXISTS of part ``number`` of ``without`` into ``block``."""
         part = self.plan.without[number]
         inner = _Block(block)
         hops = self.plan.hops_without(number)
@@ -371,9 +390,9 @@ class _Query:
     # -- properties and expressions ----------------------------------------------------------
 
     def held(self, block: _Block, ref: PropertyRef, *, sure: bool) -> str:
-        """Return the variable of a property, bound if need be.
+        """Return the variable of a property; writes the pattern that binds it if it is not bound.
 
-        ``sure``: only solutions that have a value are kept.
+        ``sure``: drop solutions without a value.
         """
         ref = replace(ref, part="")
         name = block.variable(ref)
@@ -435,7 +454,10 @@ class _Query:
         return name if kind.type in (*NUMBERS, "boolean") else f"STR({name})"
 
     def _size(self, block: _Block, ref: PropertyRef, *, sure: bool) -> str:
-        """Return the variable for the number of values of a property."""
+        """Return the variable for the number of values of a property; writes its subselection.
+
+        ``sure``: drop solutions without a value.
+        """
         name = block.variable(ref)
         if name is None:
             member = self.writer.variable(ref.name)
@@ -463,7 +485,10 @@ class _Query:
     # -- comparisons -------------------------------------------------------------------------
 
     def compare(self, block: _Block, one: Comparison) -> None:
-        """Write the filter of a comparison."""
+        """Write the filter of a comparison.
+
+        Solutions without a value are dropped, unless its operator accepts a missing one.
+        """
         if isinstance(one.left, NodeRef):
             name = self.nodes[one.left.node]
             if one.affirmed == "is a":
@@ -501,7 +526,10 @@ class _Query:
         block.lines.append(f"FILTER(!({test}))" if one.negated else f"FILTER({test})")
 
     def _compare_members(self, block: _Block, one: Comparison) -> None:
-        """Write the filter of a comparison with a list: some member, or none, satisfies it."""
+        """Write the filter of a comparison with a list: some member, or none, satisfies it.
+
+        Raises NotOneStatementError for an operator that accepts a missing value.
+        """
         ref = one.left
         if one.operator.startswith(OPEN):
             raise NotOneStatementError
@@ -523,7 +551,10 @@ class _Query:
         block.lines.append(f"FILTER {'NOT ' * one.negated}EXISTS {{ {triple} FILTER({test}) }}")
 
     def _test(self, block: _Block, text: str, one: Comparison, kind: Property | None) -> str:
-        """Return a comparison of the expression ``text`` without its negation."""
+        """Return a comparison of the expression ``text`` without its negation.
+
+        ``one``: the comparison; ``kind``: the property of its left side, None for a number.
+        """
         operator, type_ = one.affirmed, kind.type if kind else "text"
         if not isinstance(one.right, tuple):
             if isinstance(one.right, Aggregate):
@@ -543,7 +574,10 @@ class _Query:
         return f"{text} {operator} {_value(values[0])}"
 
     def _average(self, block: _Block, one: Aggregate) -> str:
-        """Return the variable of the average of a property over a whole class."""
+        """Return the variable of the average of a property over a whole class.
+
+        Writes the subselection that computes it.
+        """
         of = one.of
         assert isinstance(of, PropertyRef)
         assert isinstance(of.owner, NodeRef)
@@ -616,13 +650,13 @@ class _Query:
         return select
 
     def _sorted_by(self, sort: Sort) -> str:
-        """Return the variable of a sort key's values, "" for a node."""
+        """Return the variable of a sort key's values, "" for a node, which is sorted by name."""
         if isinstance(sort.by, NodeRef):
             return ""
         return self.columns.get((sort.by, sort.descending)) or self.columns[sort.by]
 
     def _project(self, select: _Select, items: Sequence[Item], *, rows: bool = True) -> None:
-        """Add items to a selection; ``rows``: drop solutions in which none has a value."""
+        """Add items to a selection; ``rows``: drop solutions in which none of them has a value."""
         block = select.block
         plain = not any(isinstance(item, NodeRef | HopRef) for item in items) and rows
         sure = plain and len(items) == 1
@@ -700,7 +734,10 @@ class _Query:
         return select
 
     def _group_pattern(self) -> _Block:
-        """Return the pattern of a grouped plan, counted parts optional if it has empty groups."""
+        """Return the pattern of a grouped plan.
+
+        Counted parts are optional if it has empty groups.
+        """
         plan = self.plan
         needed = required(plan) if wants_empty(plan) else None
         if needed is None:
@@ -731,7 +768,10 @@ class _Query:
         return block
 
     def _once(self, select: _Select, aggregates: Sequence[Aggregate]) -> list[Aggregate]:
-        """Add a subselection with each summed owner once in a group; return the aggregates done."""
+        """Wrap the pattern in a subselection with each summed owner once in a group.
+
+        Returns the aggregates that it is made for.
+        """
         block = select.block
         names = [name for ref in refs_of(aggregates[0]) for name in self._names_of(ref)]
         texts = dict(select.texts)
@@ -806,7 +846,7 @@ class _Query:
         return outer
 
     def _holds(self, text: str, one: Comparison) -> str:
-        """Return the condition of a comparison on groups."""
+        """Return the condition of a comparison on groups; ``text``: the aggregate's expression."""
         if "missing" in one.operator:
             raise NotOneStatementError
         test = self._test(_Block(), text, one, self.index.kind(self.plan, one.left))
@@ -945,7 +985,10 @@ def _is_there(text: str) -> str:
 
 
 def _part(text: str, part: str, cast: str) -> str:
-    """Return the expression for a date's part or a text's length; ``cast``: to an integer."""
+    """Return the expression for a date's part or a text's length; ``text`` itself for "".
+
+    ``cast``: to an integer.
+    """
     if not part:
         return text
     if part == "size":

@@ -138,7 +138,7 @@ class _Parser:
         self._depth = 0
 
     def plan(self) -> Plan:
-        """Parse the whole text as a plan."""
+        """Parse the whole text as a plan, with all plans before ``then``. Raises PlanError."""
         first: Plan | None = None
         while True:
             self._nodes: list[str] = []
@@ -155,7 +155,10 @@ class _Parser:
             first = plan
 
     def _clauses(self, first: Plan | None) -> Plan:
-        """Parse the clauses after a pattern; return the plan of pattern and clauses."""
+        """Parse the clauses after a pattern; return the plan of pattern and clauses.
+
+        ``first``: the plan before `then`, None if there is none.
+        """
         hops = tuple(self._hops)
         where: list[Comparison] = []
         without: list[Without] = []
@@ -203,7 +206,11 @@ class _Parser:
         )
 
     def _chain(self, *, first: bool = False, start: str | None = None) -> int:
-        """Parse a chain of hops; return its start node. ``start``: the class before `then`."""
+        """Parse a chain of hops, add its nodes and hops, and return its start node.
+
+        ``first``: it is the pattern's first chain; ``start``: the class that the plan before `then`
+        gives, None for the first plan.
+        """
         if first:
             name, number = self._class()
             if start is not None and name != start:
@@ -227,7 +234,11 @@ class _Parser:
         return begin
 
     def _node(self, node: tuple[str, int | None], *, new: bool) -> int:
-        """Return the number of a node given as (class, number in class), added if it is new."""
+        """Return the number of a node given as (class, number in class, from 1).
+
+        ``new``: without a number it is a new node, otherwise the first of its class. A missing node
+        is added.
+        """
         name, number = node
         there = [index for index, known in enumerate(self._nodes) if known == name]
         if number is None:
@@ -240,7 +251,7 @@ class _Parser:
         return len(self._nodes) - 1
 
     def _class(self) -> tuple[str, int | None]:
-        """Parse a class, with its number."""
+        """Parse a class and the number after ``#``; "" for ``*``, any class; None for no number."""
         token = self._next()
         if token.text == ANY:
             return "", None
@@ -249,7 +260,7 @@ class _Parser:
         return self._reference(token.text)
 
     def _reference(self, text: str) -> tuple[str, int | None]:
-        """Split a name into the name and the number after ``#``."""
+        """Split a name into the name and the number after ``#``, None if it has none."""
         found = re.fullmatch(r"(.*?)(?:#(\d{1,4}))?", text, re.DOTALL)
         if found is None or (found[1].casefold() in KEYWORDS) or found[2] == "0":
             self._fail("expected a name", hint=f"`{text}` as a name is written [{text}].")
@@ -281,7 +292,7 @@ class _Parser:
         return Without(tuple(self._hops[start:]), tuple(where))
 
     def _comparison(self) -> Comparison:
-        """Parse a comparison: operand, operator, value or values."""
+        """Parse a comparison: operand, operator, and a value, several after "in", or an operand."""
         left = self._item()
         start = self._token
         negated = bool(self._keyword("not"))
@@ -320,7 +331,7 @@ class _Parser:
         return Comparison(left, found, values)
 
     def _membership(self, left: NodeRef) -> Comparison:
-        """Parse "a Class" or "not a Class" after "is"."""
+        """Parse "a Class" or "no Class" after "is"; return the comparison with ``left``."""
         said = self._next()
         if said.text.casefold() not in ("a", "no"):
             self._fail("expected `a` or `no` after `is`", said)
@@ -437,7 +448,7 @@ class _Parser:
         return False
 
     def _keyword(self, *words: str) -> str:
-        """Consume one of ``words`` if it is next; return it or ""."""
+        """Consume the next token if it is one of ``words``; return it, or ""."""
         if self._token.kind == "name" and self._token.text.casefold() in words:
             return self._next().text.casefold()
         return ""

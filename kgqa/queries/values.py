@@ -86,7 +86,9 @@ def lasting(literal: str) -> int:
 
 
 def interval_texts(literal: str) -> tuple[str, str]:
-    """Return the interval of a literal as ISO texts that compare with dates without a zone.
+    """Return the start and end of a literal's interval as ISO texts, to compare with dates.
+
+    The dates have no zone; the end, which may end in ``~``, is not in the interval.
 
     >>> interval_texts("1997"), interval_texts("1997-Q4"), interval_texts("1997-12-31")
     (('1997', '1998'), ('1997-10', '1998'), ('1997-12-31', '1997-12-31~'))
@@ -127,7 +129,11 @@ def _year(year: int) -> str:
 def satisfies(
     values: Sequence[Value], comparison: Comparison, right: Sequence[Value], type_: str = ""
 ) -> bool:
-    """Return whether the values of a property (a list's members) satisfy ``comparison``."""
+    """Return whether the values of a property (a list's members) satisfy ``comparison``.
+
+    ``right``: the values compared with; one that fits suffices. Without a value only "missing" and
+    "missing or …" hold. ``type_``: of the property.
+    """
     if comparison.affirmed == "missing":
         return bool(values) == comparison.negated
     if not values or not right:
@@ -143,7 +149,10 @@ def satisfies(
 
 
 def _in_interval(value: str, sign: str, literal: str) -> bool:
-    """Return whether a date or time compares with an interval as the operator says."""
+    """Return whether ``value`` compares with the interval of ``literal`` as ``sign`` says.
+
+    False if either is not a date or time.
+    """
     when, span = moment(value, on_clock=not has_zone(literal)), interval(literal)
     if when is None or span is None:
         return False
@@ -162,7 +171,7 @@ def _in_interval(value: str, sign: str, literal: str) -> bool:
 
 
 def _holds(value: Value, sign: str, other: Value, type_: str) -> bool:
-    """Return whether ``value sign other`` holds for values of a type."""
+    """Return whether ``value sign other`` holds for values of a type; False for unlike ones."""
     if sign in _TEXT:
         return _TEXT[sign](as_text(value).lower(), as_text(other).lower())
     one, two = order_key(value, type_), order_key(other, type_)
@@ -195,7 +204,11 @@ def order_key(value: Value, type_: str = "") -> tuple[int, Any] | None:
 
 
 def calculated(kind: str, values: list[Value], type_: str = "") -> Value | None:
-    """Compute an aggregate of values of a type; None for the average or extreme of no values."""
+    """Compute an aggregate of values of a type; None for the average or extreme of no values.
+
+    ``kind``: "count", "sum", "average", "least" or "most"; ``type_``: the values'. Values that are
+    not numbers do not add to a sum or average.
+    """
     if kind == "count":
         return len(set(map(sort_key, values)))
     if kind in ("least", "most"):
@@ -212,7 +225,9 @@ def calculated(kind: str, values: list[Value], type_: str = "") -> Value | None:
 
 
 def combined(left: Sequence[Value], sign: str, right: Sequence[Value]) -> list[Value]:
-    """Combine the values of two operands with an arithmetic operator; only numbers count.
+    """Return [left sign right], calculated from the first value of each operand.
+
+    [] unless both are numbers, and for a division by 0.
 
     >>> combined([7], "/", [2]), combined([7], "/", [0])
     ([3.5], [])
@@ -224,14 +239,14 @@ def combined(left: Sequence[Value], sign: str, right: Sequence[Value]) -> list[V
 
 
 def _numbers(values: Sequence[Value]) -> list[int | float]:
-    """Return the numbers among values, without truth values."""
+    """Return the numbers among values; texts and truth values are dropped."""
     return [
         value for value in values if isinstance(value, int | float) and not isinstance(value, bool)
     ]
 
 
 def part_of(value: Value, part: str) -> int | None:
-    """Return the year, quarter, month or day of a date, None if it lacks that part.
+    """Return the ``part`` "year", "quarter", "month" or "day" of a date, None if it lacks that.
 
     >>> part_of("1997-05-17T10:00", "quarter"), part_of("1997", "month")
     (2, None)

@@ -48,7 +48,7 @@ def rules_of(info: KGInfo, card: AdapterCard, options: ExampleOptions) -> WalkRu
 
 
 def about(info: KGInfo) -> str:
-    """Return a KG's entry in a model card."""
+    """Return a KG's entry in a model card: its name, source, licence, size and version."""
     licence = f", licence {info.licence}" if info.licence else ""
     return f"{info.name} ({info.source}{licence}), {info.edges} edges, version {info.version[:12]}"
 
@@ -72,8 +72,9 @@ def gather(
 ) -> Gathered:
     """Make the examples that ``options`` select, those of held-out questions apart.
 
-    ``store`` may be None if ``options.needs_store`` is false. ``graphs`` filters the graphs of
-    prompts, for chains.
+    Repeated examples, and those that ask what a held-out question asks, are left out. ``store`` may
+    be None if ``options.needs_store`` is false. ``graphs`` filters the graphs of prompts, for
+    chains; None: no chains. Raises DataError, GraphError.
     """
     gathered = Gathered()
     reports = [DataReport() if graphs is None else ChainReport() for _ in range(2)]
@@ -83,7 +84,10 @@ def gather(
         )
 
     def add(store: GraphStore, asked: Sequence[Question], apart: bool) -> None:
-        """Make the examples of questions in one graph; ``apart``: held-out ones."""
+        """Make the examples of questions in one graph; ``apart``: they are held out.
+
+        Of a held-out question only the first example is kept.
+        """
         rules = rules_of(store.info, card, options)
         shown = progress if len(asked) > 1 else Silent()
         questions = []
@@ -227,7 +231,7 @@ def train_adapter(
 def _graph_filter(
     card: AdapterCard, options: ExampleOptions, device: str | None, cache: Path, progress: Progress
 ) -> GraphFilter | None:
-    """Return the filter for the graphs in prompts of chains, None for other methods."""
+    """Return the filter for the graphs in prompts of chains, loaded; None for other methods."""
     if options.method != "dog":
         return None
     from kgqa.methods.dog.graph import TRIPLETS, GraphFilter
@@ -245,7 +249,10 @@ def _model(
     cache: Path,
     progress: Progress,
 ) -> KgLLM:
-    """Load the model to train, with the card of the adapter in ``start`` or of the preset."""
+    """Load the model to train, with the card of the adapter in ``start`` or of the preset.
+
+    The adapter itself is not loaded. Raises AdapterMismatchError if it does not fit.
+    """
     from kgqa.models.kg_llm import NO_ADAPTER, load_kg_llm
     from kgqa.models.locate import same_base
 

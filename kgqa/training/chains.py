@@ -49,7 +49,7 @@ _ANOTHER = "There is another one."
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A thought, and the stored triplet after it: names and relation as text."""
+    """A part of a chain: a thought, and the stored triplet after it, names and relation as text."""
 
     thought: str
     head: str
@@ -76,7 +76,7 @@ class ChainExample(TrainingExample):
 
     @property
     def hops(self) -> tuple[tuple[str, str, str], ...]:
-        """The triplets, one for each step."""
+        """The triplets of the chain, in order."""
         return tuple((step.head, step.relation, step.tail) for step in self.steps)
 
     @property
@@ -122,7 +122,7 @@ def build_chains(
     """Return chains for ``questions``, at most ``per_question`` each, and a report.
 
     ``chosen`` filters the graph of a prompt. A relation path with more hops than a chain may have
-    steps gives none. Every triplet is verified in ``store``. Raises GraphError.
+    triplets gives none. Every triplet is verified in ``store``. Raises GraphError.
     """
     made: list[ChainExample] = []
     report = ChainReport(questions=len(questions))
@@ -165,7 +165,10 @@ class _Maker:
     def chain(
         self, path: RelationPath, random: np.random.Generator, report: ChainReport
     ) -> ChainExample | None:
-        """Return the chain along a relation path, None (counted in ``report``) if unusable."""
+        """Return the chain along a relation path, None if a triplet of it is not in the store.
+
+        Triplets that the prompt's graph lacks are put in, which ``report`` counts.
+        """
         store, form = self._store, self._filter.form
         rows, walked, answers = _rows(store, path, random)
         # both ways of reading are checked in the store, edge by edge
@@ -193,7 +196,7 @@ class _Maker:
         )
 
     def _shown(self) -> list[str]:
-        """Return the texts of the filtered graph that the prompt shows."""
+        """Return the texts of the filtered graph that the prompt shows, [] if nothing fits."""
         try:
             graph = self._filter.graph(
                 self._store,
@@ -213,8 +216,8 @@ def _rows(
 ) -> tuple[IntArray, IntArray, list[str]]:
     """Return a chain's triplets as stored and as walked, both ``[n, 5]``, and its answers.
 
-    Answers are taken in random order while their triplets fit; one is left out if its name cannot
-    be written in the answer line, or is another one's.
+    Answers are taken in random order; one is left out if its triplets no longer fit, its name
+    cannot be written in the answer line, or is another one's.
     """
     ends = path.paths.ends()
     names = dict(zip(ends.tolist(), names_of(store, ends), strict=True))
@@ -278,7 +281,10 @@ def _steps(
     stored: Sequence[GroundedPath | None],
     walked: Sequence[GroundedPath | None],
 ) -> list[Step]:
-    """Return the thoughts and triplets of a chain, empty if a triplet is not in the store."""
+    """Return the thoughts and triplets of a chain, [] if a triplet is not in the store.
+
+    ``stored``, ``walked``: each triplet in stored and in walked direction.
+    """
     asked: set[tuple[str, str]] = set()
     steps: list[Step] = []
     for grounded, walk in zip(stored, walked, strict=True):
@@ -295,7 +301,7 @@ def _steps(
 
 
 def _thought(name: str, relation: str) -> str:
-    """Return the thought that announces a relation of an entity."""
+    """Return the thought that announces a relation of the entity ``name``."""
     text = " ".join(f"look for {noun_of(relation).replace('{x}', name)}".split())
     return _NAMELESS if OPENING in text else text  # a name must not open a triplet
 
@@ -322,7 +328,10 @@ def noun_of(relation: str) -> str:
 def _with(
     shown: list[str], missing: Sequence[str], own: set[str], most: int, random: np.random.Generator
 ) -> list[str]:
-    """Return ``shown`` with missing triplets inserted at random, and as many others dropped."""
+    """Return the texts ``shown`` with the ``missing`` ones inserted at random.
+
+    Of those not in ``own``, the last are dropped beyond ``most`` texts.
+    """
     shown = list(shown)
     for text in missing:
         shown.insert(int(random.integers(len(shown) + 1)), text)

@@ -135,7 +135,10 @@ def build_examples(
     seed: int = 0,
     progress: Progress,
 ) -> tuple[list[Example], DataReport]:
-    """Return up to ``per_question`` examples (None: all) of each question, and a report."""
+    """Return up to ``per_question`` examples (None: all) of each question, and a report.
+
+    Questions without a path to an answer have none, which the report counts. Raises GraphError.
+    """
     report = DataReport(questions=len(questions))
     examples: list[Example] = []
     random = np.random.default_rng(seed)
@@ -179,7 +182,10 @@ def _chosen(
     selection: Selection,
     random: np.random.Generator,
 ) -> list[PathTable]:
-    """Return the paths of one question that become examples, best first."""
+    """Return the paths of one question that become examples, best first, a table a relation path.
+
+    ``per_question``: the most paths, None: all. "shortest" gives one table of the shortest paths.
+    """
     if not candidates:
         return []
     if selection == "shortest":
@@ -219,7 +225,10 @@ def relation_paths_of(
 def near_best(
     candidates: Sequence[tuple[RelationPath, float]], most: int | None = None, near: float = _NEAR
 ) -> list[RelationPath]:
-    """Return up to ``most`` relation paths whose score is near the best one's."""
+    """Return those of the first ``most`` relation paths whose score is near the best one's.
+
+    ``near``: as a fraction of it.
+    """
     return [path for path, mark in candidates[:most] if mark >= near * candidates[0][1]]
 
 
@@ -242,7 +251,8 @@ class Meant:
     def relation_paths(self) -> list[tuple[RelationPath, float]]:
         """Return the relation paths to the answers with their scores, best first.
 
-        Gold ones, unless they are loose, have a score above 2.
+        A score is the F1 of the tails, plus the fraction of predicates that are gold, plus ``GOLD``
+        for a gold path that states directions.
         """
         paths: list[RelationPath] = []
         if not self.by_paths:
@@ -278,7 +288,7 @@ class Meant:
 def meant_by(store: GraphStore, question: TrainingQuestion, rules: WalkRules) -> Meant:
     """Link ``question`` to the KG; without gold answers, its gold paths give them.
 
-    Raises GraphError.
+    Ids that the KG lacks are dropped. Raises GraphError.
     """
     keys = store.keys_of(question.topics), store.keys_of(question.answers)
     topics, answers = (some[some >= 0] for some in keys)
@@ -302,7 +312,7 @@ def _shortest(tables: Sequence[PathTable]) -> PathTable:
 def _examples(
     store: GraphStore, question: TrainingQuestion, tables: Sequence[PathTable], form: PathFormat
 ) -> Iterator[Example]:
-    """Yield an example for each path."""
+    """Yield an example for each path of ``tables``."""
     if not tables:
         return
     keys = store.keys_of(question.topics)
@@ -335,7 +345,10 @@ class TrainingFile:
     loose: bool = False
 
     def in_graph(self, store: GraphStore, question: Question) -> TrainingQuestion:
-        """Return a question with its entities' ids, found as evaluation finds them."""
+        """Return a question with its entities' ids, found as evaluation finds them.
+
+        Topic entities and answers that the KG lacks are dropped.
+        """
         topics = []
         for text in known_topics(store, question):
             try:
@@ -357,7 +370,7 @@ class TrainingFile:
 
 
 def read_file(path: Path, form: str, topics: Path | None, progress: Progress) -> TrainingFile:
-    """Parse a question file; entries that cannot be read are noted.
+    """Parse a question file; entries that cannot be read are skipped, with notes.
 
     ``topics``: a file of topic entities, for questions that name none. Raises DataError if a file
     cannot be read or has no question, UsageError for an unknown format.

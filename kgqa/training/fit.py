@@ -127,10 +127,9 @@ def _common(ids: Sequence[int], other: Sequence[int]) -> int:
 def _chain_row(
     kg_llm: KgLLM, lexicon: PathLexicon, example: ChainExample, max_tokens: int
 ) -> Row | None:
-    """Return a chain's row, its prompt's graph shortened to ``max_tokens`` if necessary.
+    """Return a chain's row, its prompt's graph shortened to fit ``max_tokens`` if necessary.
 
-    None if it is too long even without unneeded triplets, or the chain is longer than decoding
-    writes.
+    None if it is too long even without unneeded triplets, or decoding could not write the chain.
     """
     chain = chain_tokens(kg_llm.encoder, lexicon, example)
     if chain is None:
@@ -194,7 +193,7 @@ def collated(rows: Sequence[Row], pad: int) -> dict[str, Tensor]:
 
 
 def of_like_lengths(lengths: Sequence[int], size: int, seed: int, epoch: int) -> list[list[int]]:
-    """Return the batches of an epoch in random order, each of rows with similar lengths.
+    """Return the batches of an epoch, rows of similar lengths by index, in random order.
 
     They depend only on seed and epoch, so that a resumed run sees the rest of its epoch.
     """
@@ -267,7 +266,7 @@ def train(
         began = time.perf_counter()
 
         def after() -> None:
-            """Log the loss, and write the checkpoint, after a step."""
+            """After a step: log the loss and write the log and the checkpoint, each if due."""
             if fit.step % LOSS_WINDOW == 0:
                 mean = np.mean(fit.losses[-LOSS_WINDOW:])
                 progress.note(f"step {fit.step}/{fit.schedule.steps} loss {mean:.3f}")
@@ -304,7 +303,10 @@ def _fit(
     settings: TrainingSettings,
     progress: Progress,
 ) -> tuple[Fit[Sequence[Sequence[Row]]], list[list[list[Row]]]]:
-    """Return the optimiser loop of a model, and the batches of each of its steps."""
+    """Return the optimiser loop of a model, and the batches of each of its training steps.
+
+    ``held_rows``: for the check of the loss, if there are any.
+    """
     batches: list[list[list[Row]]] = []
     lengths = [len(row["input_ids"]) for row in rows]
     for epoch in range(math.ceil(settings.epochs)):
@@ -346,7 +348,7 @@ class _Loss:
         self._short: bool | None = None
 
     def __call__(self, batches: Sequence[Sequence[Row]]) -> Iterator[Tensor]:
-        """Yield each batch's part of the mean loss of a step."""
+        """Yield each batch's part of the mean loss of one training step, per labelled token."""
         labels = (label for rows in batches for row in rows for label in row["labels"][1:])
         count = sum(label != IGNORED for label in labels)
         for rows in batches:
@@ -358,7 +360,7 @@ class _Loss:
         return float(sum(self([rows[at : at + size] for at in range(0, len(rows), size)])))
 
     def _sum(self, rows: Sequence[Row]) -> Tensor:
-        """Return the summed cross-entropy of a batch's completion tokens."""
+        """Return the summed cross-entropy of a batch's labelled tokens."""
         inputs = {
             name: tensor.to(self._device) for name, tensor in collated(rows, self._pad).items()
         }
@@ -395,7 +397,7 @@ def _head_is_plain(causal: Any, inputs: dict[str, Tensor]) -> bool:
 
 
 def _write_log(file: Path, fit: Fit[Any], settings: TrainingSettings) -> None:
-    """Write the mean loss of every 20 steps, and each check, one a line."""
+    """Write the mean loss of every ``LOSS_WINDOW`` steps, and each check, one a line."""
     lines: list[dict[str, Any]] = [
         {
             "step": step,
@@ -456,7 +458,10 @@ def _adapter_digest(folder: Path) -> str:
 
 
 def _trainable(kg_llm: KgLLM, settings: TrainingSettings, start_from: Path | None) -> Any:
-    """Return the model ready for training: all weights, a given adapter, or a new one."""
+    """Return the model ready for training: all weights, a given adapter, or a new one.
+
+    ``start_from``: the folder of the given adapter, None for a new one.
+    """
     from peft import LoraConfig, get_peft_model
 
     model: Any = kg_llm.model
@@ -480,9 +485,9 @@ def _trainable(kg_llm: KgLLM, settings: TrainingSettings, start_from: Path | Non
 
 
 def save_model(kg_llm: KgLLM, model: Any, out: Path, *, full: bool = False) -> None:
-    """Write the weights in bfloat16, half the size of training's, and the card.
+    """Write weights, in bfloat16, and card into the existing folder ``out``; replace older ones.
 
-    ``full``: all weights with the tokenizer, not an adapter's. The folder ``out`` must exist.
+    ``full``: all weights with the tokenizer, not an adapter's.
     """
     part = out / ".part"
     shutil.rmtree(part, ignore_errors=True)

@@ -43,7 +43,10 @@ _HALVES = re.compile(r"\./|\.\.")
 
 @dataclass(frozen=True, slots=True)
 class GoldPath:
-    """The walks of one topic entity along a gold relation path, all with the same steps."""
+    """The walks of one topic entity along a gold relation path, all with the same ``steps``.
+
+    ``steps``: two of each hop (2 * relation, + 1 reversed), the second -1 without a mediator.
+    """
 
     topic: int
     steps: tuple[tuple[int, int], ...]  # (first, second or -1)
@@ -73,7 +76,8 @@ def gold_paths(
 ) -> list[GoldPath]:
     """Return the walks along gold relation paths out of ``topics`` (keys), in order of ``gold``.
 
-    ``loose``: predicates state no direction. A relation path with too many walks gives none.
+    ``gold``: relation paths as predicates, ``^`` before a reversed one; ``loose``: they state no
+    direction. A relation path with too many walks gives none.
     """
     reading = _Reading(store, rules, loose)
     paths = []
@@ -86,7 +90,10 @@ def gold_paths(
 
 
 def _by_steps(table: PathTable) -> Iterator[tuple[int, tuple[tuple[int, int], ...], IntArray]]:
-    """Yield (topic, steps, rows) of the paths that take the same steps from the same topic."""
+    """Yield (topic, steps, rows of ``table``) of the paths with equal steps from one topic.
+
+    Steps are two a hop (2 * relation, + 1 reversed), the second -1 without a mediator.
+    """
     if not len(table):
         return
     flat = table.hops[:, :, (FIRST, SECOND)].reshape(len(table), -1)
@@ -101,10 +108,10 @@ def _by_steps(table: PathTable) -> Iterator[tuple[int, tuple[tuple[int, int], ..
 
 
 def agreed(paths: Sequence[GoldPath]) -> IntArray:
-    """Return the tails that the most gold relation paths share: the expected answers.
+    """Return the keys that the most gold relation paths lead to: the expected answers.
 
     Each leads to the answers and perhaps beyond them, so what several have in common are the
-    answers. If one stands alone its tails are taken, unless they are too many to go by.
+    answers. If nothing is in common, the first one's tails are taken, unless they are too many.
     """
     by_rank: dict[int, set[int]] = {}
     for path in paths:
@@ -142,7 +149,10 @@ class _Reading:
         }
 
     def walks(self, topics: IntArray, gold: tuple[str, ...]) -> PathTable:
-        """Return all walks out of ``topics`` along the predicates ``gold``."""
+        """Return all walks out of ``topics`` along the predicates ``gold``.
+
+        An empty table if they are too many.
+        """
         hops = self._rules.hops
         level: dict[int, _Walks] = {0: (topics, np.full((len(topics), hops, 4), -1, np.int64))}
         done: list[tuple[int, _Walks]] = []
@@ -167,7 +177,10 @@ class _Reading:
     def _extended(
         self, walks: _Walks, depth: int, gold: tuple[str, ...], used: int
     ) -> list[tuple[int, _Walks]] | None:
-        """Extend walks by one hop; return them by predicates used, None if there are too many."""
+        """Extend walks of ``depth`` hops by one hop; return them by number of predicates used.
+
+        ``used``: how many of ``gold`` the walks realise so far. None if there are too many walks.
+        """
         starting, before = walks
         ends = before[:, depth - 1, TAIL] if depth else starting
         unique, at = np.unique(ends, return_inverse=True)
@@ -193,7 +206,11 @@ class _Reading:
         return longer
 
     def _read(self, unique: IntArray, hops: Hops, gold: tuple[str, ...], used: int) -> IntArray:
-        """Return how many predicates of ``gold`` after ``used`` each hop realises; 0: none."""
+        """Return how many of the next predicates of ``gold`` each hop realises, 0 for none.
+
+        ``unique``: the keys that the rows of ``hops`` index; ``used``: how many predicates come
+        before.
+        """
         reads = np.zeros(len(hops.row), np.int64)
         hop = hops.hop
         direct = hop[:, MEDIATOR] < 0
@@ -215,7 +232,10 @@ class _Reading:
         return reads
 
     def _steps(self, gold: tuple[str, ...], used: int) -> list[tuple[int, int]]:
-        """Return the steps that the next predicates allow, with how many each one uses."""
+        """Return (step, predicates used) for each step that the next predicates of ``gold`` allow.
+
+        A step is 2 * relation, + 1 reversed; ``used``: how many predicates are used already.
+        """
         steps = []
         for count in range(1, len(gold) - used + 1):
             part = gold[used : used + count]
@@ -232,7 +252,10 @@ class _Reading:
     def _says(
         self, gold: tuple[str, ...], used: int, start: IntArray, step: IntArray, end: IntArray
     ) -> BoolArray:
-        """Return for each edge whether the next predicate joins its ``start`` and ``end``."""
+        """Return for each edge whether the next predicate joins its ends, in either direction.
+
+        ``step``: of each edge (2 * relation, + 1 reversed); ``start``, ``end``: keys.
+        """
         relation = self._relation.get((gold[used].removeprefix("^"),))
         if relation is None:
             return np.zeros(len(start), np.bool_)

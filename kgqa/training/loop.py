@@ -49,7 +49,7 @@ class Schedule:
     falls: Literal["cosine", "linear"] = "linear"
 
     def __call__(self, step: int) -> float:
-        """Return the factor of a step, counted from 0."""
+        """Return the factor of the learning rate at a training step, counted from 0."""
         rise = min((step + 1) / max(1, self.warm_up), 1.0)
         if self.falls == "linear":
             return rise * max(self.least, 1 - step / self.steps)
@@ -110,9 +110,10 @@ class Fit(Generic[BatchT]):
         return float(np.mean(self.losses[-self.check_every :])) if self.losses else math.nan
 
     def run(self, batches: Iterable[BatchT], after: Callable[[], None] = lambda: None) -> None:
-        """Run the remaining steps, one a batch; ``after`` is called after each.
+        """Run the remaining training steps, one a batch; ``after`` is called after each.
 
-        With a check that has a mark, the model ends with the best weights.
+        ``batches``: of all steps; those done already are skipped. With a check that has a mark, the
+        model ends with the best weights.
         """
         steps, weights = self.schedule.steps, list(self._weights().values())
         with self.progress.task("training", steps, "steps") as task:
@@ -138,7 +139,7 @@ class Fit(Generic[BatchT]):
             self._take(self.best.weights)
 
     def _compare(self, checked: Checked) -> None:
-        """Report a check, and remember the weights if it is the best."""
+        """Note a check, and remember the weights if it is the best; without a mark it never is."""
         shown = ", ".join(f"{name} {value:.3g}" for name, value in checked.figures.items())
         self.progress.note(
             f"step {self.step}/{self.schedule.steps}: loss {self.mean_loss:.4f}, {shown}"
@@ -156,7 +157,7 @@ class Fit(Generic[BatchT]):
 
     @torch.no_grad()
     def _take(self, weights: Mapping[str, Tensor]) -> None:
-        """Copy ``weights`` into the model."""
+        """Copy ``weights``, by name, into the model."""
         for name, weight in self._weights().items():
             weight.copy_(weights[name])
 
@@ -174,9 +175,10 @@ class Fit(Generic[BatchT]):
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Restore the loop to a state that :meth:`state` returned; another kind is an error.
+        """Restore the loop to a state that :meth:`state` returned.
 
-        Call it after everything that draws random numbers: dropout must continue where it was.
+        Raises an error for the state of another model. Call it after everything that draws random
+        numbers: dropout must continue where it was.
         """
         self._take(state["weights"])
         self.optimizer.load_state_dict(state["optimizer"])
@@ -257,7 +259,10 @@ class Checkpoint:
     def take_up(
         self, fit: Fit[Any], take: Callable[[Mapping[str, Any]], None] = lambda _: None
     ) -> None:
-        """Restore ``fit`` from the checkpoint, if any; ``take`` receives its further state."""
+        """Restore ``fit`` from the checkpoint, if there is one.
+
+        ``take`` receives its further state.
+        """
         if self._found:
             with self._reading():
                 take(self._found["beside"])
@@ -265,7 +270,10 @@ class Checkpoint:
             self._found = {}
 
     def after_step(self, fit: Fit[Any], beside: Mapping[str, Any] | None = None) -> None:
-        """Write the checkpoint if it is due. Raises ModelError if that fails."""
+        """Write the checkpoint if it is due after this training step.
+
+        ``beside``: further state for :meth:`take_up`. Raises ModelError if writing fails.
+        """
         if not self._every or fit.step % self._every:
             return
         # renamed when it is whole: a run that is killed while it writes goes on from the one before
@@ -294,7 +302,7 @@ class Checkpoint:
             ) from None
 
     def _check_same(self, before: Mapping[str, Any]) -> None:
-        """Raise DataError if a checkpoint belongs to another run."""
+        """Raise DataError unless the record ``before`` of a checkpoint equals this run's."""
         other = [name for name, value in self._record.items() if before.get(name) != value]
         if other:
             said = ", ".join(

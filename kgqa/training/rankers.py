@@ -96,7 +96,7 @@ class _Questions:
             self.right[row, gold or [paths]] = True
 
     def loss(self, down: Tensor, up: Tensor, draw: torch.Generator) -> Tensor:
-        """Return the loss of a random sample of questions under a head."""
+        """Return the mean loss of a random sample of questions under the head ``down``, ``up``."""
         rows = torch.randint(len(self.questions), (_TOGETHER,), generator=draw)
         used = self.among[rows, :-1].any(0).nonzero().squeeze(1)  # a small part of many
         questions, paths = (
@@ -124,7 +124,7 @@ def fit_head(
     rank: int = 32,
     progress: Progress,
 ) -> Head:
-    """Fit a head of ``ranker`` to ``batch`` and return it, joined with a head that it has."""
+    """Fit a head of ``ranker`` to ``batch``, joined after a head that it has, and return it."""
     draw = torch.Generator().manual_seed(seed)
     questions, width = _Questions(ranker, batch), ranker.encoder.width
     down = torch.nn.Parameter(torch.randn(rank, width, generator=draw) / width**0.5)
@@ -151,7 +151,10 @@ def joined(first: Head | None, second: Head) -> Head:
 
 
 def rights(ranker: PathRanker, batch: RankingBatch) -> NDArray[np.bool_]:
-    """Return for each answerable question whether its most probable candidate is right."""
+    """Return for each question with an answer whether its most probable candidate is right.
+
+    Questions without one are left out.
+    """
     logits = ranker.logits(batch.questions, batch.paths, batch.hops)
     return np.array(
         [
@@ -200,7 +203,10 @@ def kg_question(
     steps: Sequence[Sequence[Hop]],
     gold: Collection[Sequence[Hop]],
 ) -> KgQuestion:
-    """Make a KgQuestion from relation paths ``steps``, of which ``gold`` are right."""
+    """Make a KgQuestion from relation paths ``steps``, of which ``gold`` are right.
+
+    Of the others only the nearest are kept.
+    """
     order = words.nearest(ranker, asked, steps)
     kept = [steps[at] for place, at in enumerate(order) if place < _CANDIDATES or steps[at] in gold]
     paths = {words.path(path): len(path) for path in kept}
@@ -210,7 +216,10 @@ def kg_question(
 
 
 def batch_of(questions: Sequence[KgQuestion]) -> RankingBatch:
-    """Join questions to a batch; those about one topic share their relation paths."""
+    """Join questions to a batch.
+
+    Questions about one topic share their relation paths as candidates.
+    """
     place: dict[str, int] = {}
     hops: list[int] = []
     among: dict[int, dict[int, None]] = {}
@@ -235,6 +244,7 @@ def kg_questions(
 ) -> tuple[list[KgQuestion], list[str]]:
     """Return the questions linked to the KG, one for each topic entity, and unusable ones.
 
+    The latter as texts: no topic has relation paths, among them a right one if there is an answer.
     Raises GraphError.
     """
     store, rules = words.store, words.rules
@@ -257,7 +267,10 @@ def kg_questions(
 
 
 def _gold(meant: Meant, topic: int) -> set[tuple[tuple[int, int], ...]]:
-    """Return the relation paths from ``topic`` whose tails are nearly exactly the answers."""
+    """Return the relation paths from ``topic`` whose tails are nearly exactly the answers.
+
+    Empty if there are none; of several topic entities each may lead to more.
+    """
     if not len(meant.answers):
         return set()
     paths = relation_paths_to(meant.store, np.array([topic]), meant.answers, meant.rules, CAP)
@@ -351,7 +364,7 @@ def _asked(
 ) -> tuple[list[KgQuestion], int]:
     """Return the questions of a file that the KG can answer, and the number of others.
 
-    Raises DataError.
+    Each question counts once; notes name those left out. Raises DataError if too few are left.
     """
     read = read_file(file, form, None, progress)
     kept, changed = _each_once(read.questions)
@@ -374,7 +387,7 @@ def _asked(
 
 
 def _each_once(questions: Iterable[Question]) -> tuple[list[Question], list[str]]:
-    """Return the last entry of each question, and those whose answers were changed by it.
+    """Return the last entry of each question, and the texts whose answers it changed.
 
     Thus a question that was entered or judged several times counts once.
     """
@@ -391,7 +404,7 @@ def _each_once(questions: Iterable[Question]) -> tuple[list[Question], list[str]
 def _fitted(
     ranker: PathRanker, asked: Sequence[KgQuestion], options: LearnOptions, progress: Progress
 ) -> PathRanker:
-    """Return ``ranker`` with a head fitted to the questions ``asked``."""
+    """Return ``ranker`` with a head fitted to the questions ``asked``; it is not changed."""
     head = fit_head(
         ranker,
         batch_of(asked),
@@ -404,9 +417,9 @@ def _fitted(
 
 
 def _take_phrases(store: GraphStore, folder: Path, file: Path, progress: Progress) -> None:
-    """Copy the phrases in ``file`` to the KG's folder; if the file is missing, write a template.
+    """Write the phrases in ``file``, with all others, to the KG's folder.
 
-    Raises DataError.
+    If the file is missing, it is written as a template instead, with a note. Raises DataError.
     """
     if not file.exists():
         write_phrases(file, store, phrases_of(store, folder))

@@ -72,8 +72,9 @@ Steps: TypeAlias = "tuple[tuple[int, int], ...]"
 class WalkQuestion:
     """A question as keys: where walks start and should end.
 
-    ``hops``: the number of hops, 0 if unknown. ``paths``: its relation paths, as steps: gold ones
-    if the data set has them, else those whose tails fit the answers.
+    ``hops``: the number of hops, 0 if unknown. ``paths``: its relation paths, two steps a hop (2 *
+    relation, + 1 reversed): gold ones if the data set has them, else those whose tails fit the
+    answers.
     """
 
     id: str
@@ -101,8 +102,9 @@ def walk_questions(
 ) -> tuple[list[WalkQuestion], DataReport]:
     """Return the trainable questions with their hops (0: unknown), and a report.
 
-    A question without answers has the tails of most of its gold relation paths. Whether an answer
-    can be reached is checked if no gold relation path is known. Raises GraphError.
+    Each of ``questions`` comes with its hops; one whose topic entities or answers are not in the
+    KG, or are not connected, is left out. A known gold relation path counts as connection. A
+    question without answers has the tails of most of its gold relation paths. Raises GraphError.
     """
     store, rules = table.store, table.rules
     report = DataReport()
@@ -153,7 +155,11 @@ def _around(table: HopTable, topics: IntArray) -> IntArray:
 def _steps_of_gold(
     question: TrainingQuestion, rules: WalkRules, number: Mapping[str, int]
 ) -> tuple[Steps, ...]:
-    """Return the gold relation paths as steps, if every relation has a ``number``."""
+    """Return the gold relation paths as steps (2 * relation, + 1 reversed) of single edges.
+
+    ``number``: of relations by id. Paths that are too long or have another relation are left out;
+    () if they state no directions.
+    """
     spelt = []
     for path in () if question.loose else question.relation_paths:
         names = [step.removeprefix("^") for step in path]
@@ -166,7 +172,7 @@ def _steps_of_gold(
 
 
 def _fitting(meant: Meant) -> tuple[Steps, ...]:
-    """Return the gold paths that lead to an answer, else those whose tails fit best."""
+    """Return the gold paths that lead to an answer, else those whose tails fit best, as steps."""
     candidates = meant.relation_paths()
     gold = [path for path, mark in candidates if mark >= GOLD or meant.by_paths]
     fitting = near_best([pair for pair in candidates if pair[0].f1 >= _LEAST], near=_NEAR)
@@ -283,7 +289,7 @@ class ReasonerRun:
         )
 
     def beside(self) -> dict[str, Any]:
-        """Return the further state of a checkpoint: steps seen, and relations in order."""
+        """Return the further state of a checkpoint: directions seen, and relations in order."""
         return {"seen": self.seen, "relations": torch.from_numpy(self.table.relations())}
 
     def take(self, beside: Mapping[str, Any]) -> None:
@@ -292,12 +298,18 @@ class ReasonerRun:
         self.table.number(beside["relations"].numpy())
 
     def _walk(self, rows: IntArray) -> tuple[Walked, EncodedQuestions]:
-        """Walk for a batch of questions; return where it leads, and the reasoner's encoding."""
+        """Walk for a batch of questions; return where it leads, and the reasoner's encoding.
+
+        ``rows``: numbers of the questions.
+        """
         reading = self.model.read(*map(torch.from_numpy, padded(self.states, rows)))
         tables = self.model.tables(self.words)
 
         def made(relations: IntArray) -> Tables:
-            """Return step vectors, recording which places and directions were trained."""
+            """Return vectors of all steps (2 * relation, + 1 reversed).
+
+            In training, record which places and directions ``relations`` have.
+            """
             if self.model.training:
                 for place in (0, 1):
                     steps = relations[relations[:, place] >= 0, place]
@@ -311,7 +323,7 @@ class ReasonerRun:
         return walked, reading
 
     def loss(self, rows: IntArray) -> Tensor:
-        """Return the loss of a batch."""
+        """Return the loss of a batch; ``rows``: numbers of its questions."""
         walked, reading = self._walk(rows)
         settings = self.settings
         wanted = torch.from_numpy(self._wanted(walked, rows))
@@ -324,7 +336,10 @@ class ReasonerRun:
         return error + settings.path_weight * self._path_loss(rows, reading)
 
     def _path_loss(self, rows: IntArray, reading: EncodedQuestions) -> Tensor:
-        """Return the loss of relation scores against the questions' relation paths, by step."""
+        """Return the loss of relation scores against the questions' relation paths, over hops.
+
+        0 if none of the questions has a known one.
+        """
         known = self.table.relations()
         if len(known) != len(self._pairs):
             self._pairs = {(int(a), int(b)): at for at, (a, b) in enumerate(known)}
@@ -348,7 +363,7 @@ class ReasonerRun:
         return torch.stack(parts).sum() if parts else reading.beta.sum() * 0.0
 
     def _wanted(self, walked: Walked, rows: IntArray) -> np.ndarray[Any, np.dtype[np.float32]]:
-        """Return 1 for each pair of question and entity that is an answer, else 0."""
+        """Return 1 for each pair of question and entity in ``walked`` that is an answer, else 0."""
         wanted = np.zeros(len(walked.node), np.float32)
         bounds = np.searchsorted(walked.question, np.arange(len(rows) + 1))
         for number, row in enumerate(rows):
@@ -358,9 +373,9 @@ class ReasonerRun:
 
     @torch.inference_mode()
     def check(self) -> Checked:
-        """Return the figures on the check questions, in percent.
+        """Return the figures on the check questions, in percent, and the mark to compare checks by.
 
-        ``answer_threshold``: the one with the best F1.
+        ``answer_threshold``: the one with the best F1, which is not in percent.
         """
         self.model.eval()
         rows, first, tenth = self.check_rows, 0, 0

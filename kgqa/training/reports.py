@@ -141,7 +141,7 @@ def write_readme(
 
 
 def _base_licence(kg_llm: KgLLM) -> str:
-    """Return the base model's name with its licence, as far as its folder states one."""
+    """Return the base model's name with its licence, or with a hint if its folder states none."""
     if kg_llm.name == SMOLLM:
         return f"{SMOLLM}, Apache-2.0"
     readme = Path(str(kg_llm.model.config.name_or_path or "")) / "README.md"

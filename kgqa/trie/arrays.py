@@ -35,7 +35,7 @@ def offsets_of(lengths: IntArray) -> IntArray:
 
 
 def dense(numbers: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the distinct numbers, ascending, and each number's index among them.
+    """Return the distinct ``numbers``, ascending, and each number's index among them.
 
     ``numbers`` must not be negative.
     """
@@ -180,7 +180,7 @@ def _big_endian(tokens: IntArray) -> NDArray[Any]:
 
 
 def _padded(all_of: Sequences) -> NDArray[Any] | None:
-    """Return the sequences as rows of one length, zero-padded, None if memory would not do."""
+    """Return the sequences as rows of one length, zero-padded; None if they would be too large."""
     lengths = all_of.lengths
     longest = max(1, int(lengths.max(initial=0)))
     if len(all_of) * longest > _PADDED:

@@ -77,7 +77,7 @@ class _GraphSegments(Segments):
         """Return, for each (level, rows), the segment of the names of the entities at that level.
 
         Either all are heads or none. Of many names only the first word is tokenised at first;
-        ``begun``: tokenise the rest.
+        ``begun``: tokenise the rest after it.
         """
         columns = [rows[:, 2 * level] for level, rows in paths]
         keys, number = dense(np.concatenate(columns))
@@ -100,7 +100,7 @@ class _GraphSegments(Segments):
         return moves
 
     def _extended(self, paths: list[tuple[int, IntArray]]) -> list[IntArray]:
-        """Return the rows of each path set extended by the next hop.
+        """Return, for each (depth, rows), the rows extended by the next hop.
 
         This class reads whole paths at once and returns them unchanged; subclasses extend them.
         """
@@ -127,7 +127,7 @@ class ComposedConstraint(LazyConstraint):
         super().__init__(walks, walks.heads([rows]), rules.hops)
 
     def ground(self, state: int) -> PathTable:
-        """Return every id path that the text of the end ``state`` stands for."""
+        """Return every id path that the text of ``state`` stands for; none unless it is an end."""
         ended = self._ended(state)
         if not ended:
             return empty_paths(self._hops)
@@ -137,7 +137,7 @@ class ComposedConstraint(LazyConstraint):
 
 
 def _hops_of(rows: IntArray) -> IntArray:
-    """Return the hops of rows as an array ``[paths, hops, 4]``."""
+    """Return the hops of rows as ``[paths, hops, 4]``; see :class:`_GraphSegments` for rows."""
     return rows[:, 1:_ONWARD].reshape(len(rows), rows.shape[1] // 4, 4)
 
 
@@ -150,7 +150,7 @@ class _Walks(_GraphSegments):
         self._out: dict[int, tuple[IntArray, IntArray]] = {}  # hops, and the kinds of their tails
 
     def with_hops(self, keys: IntArray) -> IntArray:
-        """Return those of ``keys`` that have a hop."""
+        """Return those of ``keys`` that have a hop; reads the hops of new ones."""
         self._read(keys)
         return keys[[len(self._out[key][0]) > 0 for key in keys.tolist()]]
 
@@ -166,13 +166,19 @@ class _Walks(_GraphSegments):
             self._out[key] = (hops.hop[part], hops.kind[part].astype(np.int64))
 
     def _extended(self, paths: list[tuple[int, IntArray]]) -> list[IntArray]:
-        """Return the rows of each path set extended by every admissible next hop."""
+        """Return, for each (depth, rows), the rows extended by every admissible next hop.
+
+        Rows that end in a value are dropped.
+        """
         paths = [(depth, rows[rows[:, _ONWARD] > 0]) for depth, rows in paths]
         self._read(np.unique(np.concatenate([rows[:, 4 * depth] for depth, rows in paths])))
         return [self._next_hops(depth, rows) for depth, rows in paths]
 
     def _next_hops(self, depth: int, rows: IntArray) -> IntArray:
-        """Return the ``rows`` of walks of ``depth`` hops, each extended by every admissible hop."""
+        """Return the ``rows`` of walks of ``depth`` hops, each extended by every admissible hop.
+
+        A row that no hop extends is dropped.
+        """
         out = [self._out[key] for key in rows[:, 4 * depth].tolist()]
         added = np.concatenate([np.empty((0, 4), np.int64), *(hops for hops, _ in out)])
         kind = np.concatenate([np.empty(0, np.int64), *(kinds for _, kinds in out)])
@@ -186,7 +192,7 @@ class _Walks(_GraphSegments):
 
 
 class TripletLanguage(_GraphSegments):
-    """The triplets of one graph as tokens, shared by all steps' constraints; for one thread."""
+    """The triplets of one graph as tokens, shared by the constraints of a chain; for one thread."""
 
     def __init__(self, store: GraphStore, triplets: Triplets, lexicon: PathLexicon) -> None:
         super().__init__(store, lexicon)
@@ -203,7 +209,7 @@ class TripletLanguage(_GraphSegments):
         return TripletConstraint(self, heads, 1)
 
     def _read(self, keys: IntArray) -> None:
-        """Read the triplets around ``keys`` and tokenise their heads."""
+        """Read the triplets around ``keys``, tokenise their heads, and remember both."""
         if not len(keys):
             return
         triplets = dict(zip(keys.tolist(), self._triplets.around(keys), strict=True))
@@ -214,7 +220,7 @@ class TripletLanguage(_GraphSegments):
 
 
 class TripletConstraint(LazyConstraint):
-    """The triplets that one step of a chain may write.
+    """The triplets of which a chain may write one next.
 
     A :class:`kgqa.trie.constraint.Constraint`.
     """

@@ -103,7 +103,7 @@ def _sequences(trie: TokenTrie, limit: int) -> Iterator[list[int]]:
 
 
 def token_text(encoder: TokenEncoder, token: int) -> str:
-    """Return the text of a token as it is inside a text, with its leading space.
+    """Return the text of a token as it is within a text, with its leading space if it has one.
 
     Some decoders drop that space at the front of a text.
     """

@@ -60,14 +60,17 @@ class Segments(ABC):
         """Set in ``following`` the next segments of each (segment, leaf), reading all at once."""
 
     def ended(self, segment: Segment, leaf: int) -> IntArray:
-        """Return the rows that have the text of ``leaf`` and are whole paths there."""
+        """Return those rows with the text of ``leaf`` whose paths end there."""
         return segment.of(leaf)
 
 
 def segment_of(
     level: int, rows: IntArray, texts: Sequences, text_of: IntArray, *, begun: bool = False
 ) -> Segment:
-    """Build the segment of ``rows``; ``text_of``: each row's index into ``texts``."""
+    """Build the segment of ``rows`` at ``level``, see :class:`Segment`.
+
+    ``texts``: of the segment, in tokens; ``text_of``: each row's index into them.
+    """
     distinct = in_order(texts)
     groups = Groups(distinct.number[text_of], len(distinct))
     return Segment(level, build_trie(distinct), rows, groups, begun=begun)
@@ -134,7 +137,7 @@ class LazyConstraint(ABC):
         """Return every id path that the text of the end ``state`` stands for."""
 
     def _ended(self, state: int) -> list[IntArray]:
-        """Return the rows of the paths that end in ``state``."""
+        """Return the rows of the paths that end in ``state``; [] unless it is an end."""
         return self._states[state].ended
 
     def _enter_following(self, states: Sequence[_State]) -> None:

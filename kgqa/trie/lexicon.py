@@ -82,7 +82,10 @@ class PathLexicon:
         return token
 
     def _encode(self, texts: Sequence[str], part: _Part) -> list[list[int]]:
-        """Return the token ids of ``texts`` as one kind of path part, with the tokens around it."""
+        """Return the token ids of ``texts`` as path parts of one kind, with the tokens around them.
+
+        ``part``: head, relation or tail.
+        """
         distinct = list(dict.fromkeys(texts))
         ids = self.encoder.encode([part.gap + text for text in distinct])
         if part.before or part.behind:
@@ -135,11 +138,14 @@ class PathLexicon:
         return part.names.take(keys.tolist(), encoded)
 
     def relations(self, store: GraphStore, pairs: IntArray) -> Sequences:
-        """Return the token ids of relations (step pairs ``[n, 2]``) with their separators."""
+        """Return the token ids of relations with their separators.
+
+        ``pairs`` ``[n, 2]``: steps (2 * relation, + 1 reversed), the second -1 without a mediator.
+        """
         self._belong_to(store)
 
         def encoded(new: list[tuple[int, int]]) -> list[list[int]]:
-            """Return the token ids of new step pairs."""
+            """Return the token ids of new pairs of steps, see :meth:`relations`."""
             names = store.relations().names
             labels = [self.form.relation(first, second, names) for first, second in new]
             return self._encode(labels, self._relations)
@@ -216,7 +222,7 @@ class _Pool:
     def rows(
         self, keys: Sequence[Any], encoded: Callable[[list[Any]], Sequence[Sequence[int]]]
     ) -> IntArray:
-        """Return the row of each key in the pool, after encoding new keys."""
+        """Return the row of each key in the pool; new keys are encoded by ``encoded`` first."""
         for some in _batches([key for key in dict.fromkeys(keys) if key not in self._row]):
             ids = sequences(encoded(some))
             self._offsets.frombytes((self._offsets[-1] + ids.offsets[1:]).tobytes())

@@ -150,7 +150,8 @@ class PrecomputeWorker:
     def work(self, topics: IntArray, settings: UnitSettings) -> Unit:
         """Return the shards of ``topics``, and the ids of those with too many paths.
 
-        Raises IndexFault.
+        A topic without a path has a row in a shard, too. Raises IndexFault if the KG's version
+        changed.
         """
         version = self.store.info.version
         if version != settings.kg_version:
@@ -180,7 +181,7 @@ class PrecomputeWorker:
     def _walks(
         self, topics: IntArray, settings: UnitSettings
     ) -> Iterator[tuple[IntArray, PathTable, IntArray]]:
-        """Yield batches of topics with their paths, and the topics with too many paths."""
+        """Yield batches: topics within the cap, their paths, and the topics with too many paths."""
         start, count = 0, _TOGETHER[0]
         while start < len(topics):
             keys = topics[start : start + count]
@@ -204,7 +205,7 @@ def _size(held: Iterable[tuple[IntArray, PathTable]]) -> int:
 
 
 def _parts(keys: IntArray, table: PathTable) -> Iterator[tuple[IntArray, PathTable]]:
-    """Yield entities with their paths, as many as fit a shard; single ones if they have more."""
+    """Yield entities with their paths: all together if these are few, else each entity alone."""
     if len(table) <= PATHS_IN_SHARD // 8:
         if len(keys):
             yield keys, table

@@ -65,7 +65,7 @@ class JoinedSequences:
 
 
 def distinct_pairs(first: IntArray, second: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the distinct pairs ``(first[i], second[i])``, sorted ``[n, 2]``, and their rows.
+    """Return the distinct pairs ``(first[i], second[i])``, sorted ``[n, 2]``, and their indices.
 
     The second array has the index of each input row's pair.
     """
@@ -140,7 +140,7 @@ class StoredConstraint:
         return ends
 
     def ground(self, state: int) -> PathTable:
-        """Return every id path behind the leaf ``state``."""
+        """Return every id path behind the leaf ``state``, sorted; none unless it is a leaf."""
         leaf = int(self.trie.leaf[state])
         if leaf < 0:
             return empty_paths(self._table.hops.shape[1])

@@ -44,7 +44,10 @@ class Alignment:
 
 
 def align(question: Understood, names: Iterable[str]) -> Alignment:
-    """Align each word of a question with the name among ``names`` that it mentions.
+    """Align each word of a question with the first of ``names`` that it mentions.
+
+    An equal word of a name comes before one of the same root; words without a name are
+    ``residual``.
 
     >>> from kgqa.understanding.question import understood
     >>> align(understood("Which authors published poems?"), ["Author", "publisher"]).residual
@@ -73,7 +76,7 @@ def align(question: Understood, names: Iterable[str]) -> Alignment:
 
 
 def _words(name: str) -> list[str]:
-    """Return the lower-case words of a name."""
+    """Return the lower-case words of a name, also those of camel case."""
     return [word.lower() for word in _WORD.findall(_CAMEL.sub(" ", name))]
 
 

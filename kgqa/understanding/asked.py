@@ -83,7 +83,7 @@ _WHEN_FIRST = re.compile(
 
 
 def asks_how_much(question: str) -> bool:
-    """Return whether a question begins with how many or how much there is.
+    """Return whether a question begins with "how many" or "how much".
 
     >>> asks_how_much("How much did Ann pay?"), asks_how_much("How long is it?")
     (True, False)
@@ -118,7 +118,7 @@ _OWN = re.compile(
 
 
 def as_of(question: str) -> str:
-    """Rewrite a possessive question with "of".
+    """Rewrite a possessive question with "of"; other questions are returned unchanged.
 
     >>> as_of("What is Bo Lind's phone number?"), as_of("What's new?")
     ('What is the phone number of Bo Lind?', "What's new?")
@@ -168,7 +168,7 @@ _COMPARED = re.compile(
 
 
 def asks_compared(question: str) -> bool:
-    """Return whether a question has a negation, or a number with a bound or "in".
+    """Return whether a question has a negation, or a number with a bound, or a number after "in".
 
     >>> asks_compared("Which trials have no monitor?"), asks_compared("Which ships sail?")
     (True, False)
@@ -190,7 +190,7 @@ _REPEATED = re.compile(
 
 
 def asks_denied(question: str) -> bool:
-    """Return whether a question asks for entities without something, or for one of two.
+    """Return whether a question asks for entities without something, or names two alternatives.
 
     >>> asks_denied("Which books are not in stock at Leeds?"), asks_denied("Who is not it?")
     (True, True)
@@ -228,7 +228,7 @@ _ENDS = {"more": "most", "less": "least", "few": "fewest", "first": "earliest", 
 
 
 def as_superlative(question: str) -> str:
-    """Rewrite a question that compares two entities as one for the best of them.
+    """Rewrite a question that compares two entities as one for the best; leave others unchanged.
 
     >>> as_superlative("Which is higher, Mont Blanc or the Eiger?")
     'Which is the highest, Mont Blanc or the Eiger?'
@@ -261,8 +261,6 @@ _HAS_MORE = re.compile(
 
 def as_choice(question: str) -> str:
     """Rewrite "Is A heavier than B?" as "Which is the heaviest, A or B?"; "" for other questions.
-
-    "" of another question.
 
     >>> as_choice("Is Mont Blanc higher than the Eiger?")
     'Which is the highest, Mont Blanc or the Eiger?'
@@ -335,7 +333,7 @@ _CONNECTION: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 
 
 def asks_connection(masked: str) -> str:
-    """Return "how", "whether" or "common" if a question asks for a connection of two entities.
+    """Return which connection of two entities a question asks for, "" if it asks for none.
 
     ``masked``: the question with ``x`` in place of both names. One of "how", "whether", "common";
     "" for another question.

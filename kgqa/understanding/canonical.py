@@ -64,7 +64,11 @@ def canonical(
 def _once(
     question: str, own: Container[str], names: Callable[[list[str]], Iterable[str]] | None
 ) -> tuple[str, list[tuple[str, str]]]:
-    """Replace the longest wordings from left to right once; return the text and replacements."""
+    """Replace the longest lexicon wordings from left to right once; return text and replacements.
+
+    A replacement is (words of the question, new words). Wordings that are ``own`` words or inside
+    ``names`` are kept, see :func:`canonical`.
+    """
     words = tokens(question)
     found: list[Match] = []
     at = 0
@@ -105,7 +109,10 @@ def _once(
 
 
 def _replaced(text: str, start: int, end: int, says: str) -> str:
-    """Return a text with a span replaced; capital and final mark of the sentence are kept."""
+    """Return ``text`` with the span ``start:end`` replaced by ``says``, or removed if that is "".
+
+    The sentence keeps its capital letter and final mark.
+    """
     before, after = text[:start], text[end:]
     if not says:
         before, after = before.rstrip(" ,"), after.lstrip(" ,")
@@ -118,12 +125,15 @@ def _replaced(text: str, start: int, end: int, says: str) -> str:
 
 
 def _is_own(words: list[Token], match: Match, own: Container[str]) -> bool:
-    """Return whether a one-word wording is a word of the graph's schema, such as a column."""
+    """Return whether a match is one word, and that a word of the graph's schema (``own``)."""
     return match.end - match.start == 1 and words[match.start].word in own
 
 
 def _is_contracted(words: list[Token], at: int, joined: Callable[[int], bool]) -> bool:
-    """Return whether "n't" may be written out; not in "isn't Bonn …", "… wasn't he"."""
+    """Return whether the token ``at`` and its "n't" may be written out: "does not".
+
+    Not for the first word, as in "isn't Bonn …", nor before a pronoun, as in "… wasn't he".
+    """
     if not (0 < at < len(words) - 1 and words[at + 1].contracted and joined(at)):
         return False
     return at + 2 == len(words) or words[at + 2].word not in lexicon("references")
@@ -135,7 +145,10 @@ def _outside_names(
     found: list[Match],
     names: Callable[[list[str]], Iterable[str]],
 ) -> list[Match]:
-    """Return the matches that are not inside a name of the graph."""
+    """Return the matches of ``found`` that are not inside a name of the graph.
+
+    ``names``: returns which of some texts are names.
+    """
     texts: dict[str, set[int]] = {}
     for number, match in enumerate(found):
         for first in range(max(0, match.start - _NEAR), match.start + 1):

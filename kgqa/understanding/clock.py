@@ -43,7 +43,7 @@ _DAYS = {"day": 1, "week": 7}
 def written_out(
     question: str, names: Sequence[str], today: str | None = None, zone: str | None = None
 ) -> tuple[str, list[str]]:
-    """Replace relative dates such as "last month" in ``question``; also return notes on them.
+    """Replace relative dates as "last month" in ``question``; return it and a note on each.
 
     ``names``: the words that name its topic entities, which are kept. ``today``: the day of the
     question, as YYYY-MM-DD; by default the clock's in the time ``zone``, or in the machine's own.
@@ -76,7 +76,11 @@ def written_out(
 
 
 def today_of(today: str | None, zone: str | None) -> tuple[date, str]:
-    """Return the day of the question, and its time zone in words. Raises UsageError."""
+    """Return the day of the question, and its time zone in words, "" if ``today`` is given.
+
+    ``today``: as YYYY-MM-DD, None: the clock's day in ``zone`` or the machine's time zone. Raises
+    UsageError.
+    """
     try:
         if today is not None:
             return date.fromisoformat(today), ""
@@ -90,10 +94,10 @@ def today_of(today: str | None, zone: str | None) -> tuple[date, str]:
 
 
 def _dates(match: re.Match[str], now: date, *, bare: bool, denied: bool) -> str:
-    """Return the text of the dates that a phrase means on the day ``now``.
+    """Return the text of the dates that a matched phrase means on the day ``now``.
 
-    ``bare``: without a preposition. ``denied``: what was not in a period up to now has not been
-    since it began.
+    ``bare``: the phrase has no "in", but a comparing word before it: the text gets no preposition.
+    ``denied``: the question negates, so that "not in the last week" becomes "since" its first day.
     """
     if match["day"]:
         day = now + timedelta(_AWAY[match["day"].lower()])
@@ -122,7 +126,7 @@ def _dates(match: re.Match[str], now: date, *, bare: bool, denied: bool) -> str:
 
 
 def _months_on(day: date, months: int) -> date:
-    """Return the day ``months`` later, or the last day of that month."""
+    """Return the day ``months`` later, or the last day of that month if it has no such day."""
     month = day.year * 12 + day.month - 1 + months
     year, month = max(month // 12, 1), month % 12 + 1
     return date(year, month, min(day.day, monthrange(year, month)[1]))

@@ -54,7 +54,7 @@ _OTHER_CLAUSE = re.compile(
 
 
 def answer_is_head(asked: str, relation: str) -> bool | None:
-    """Return whether the answer of a question about ``x`` is a relation's head, None if unknown.
+    """Return whether the answer of a question about ``x`` is ``relation``'s head; None if unsaid.
 
     >>> answer_is_head("Who acquired x?", "acquired"), answer_is_head("Whom did x sue?", "sued")
     (True, False)
@@ -70,9 +70,10 @@ def answer_is_head(asked: str, relation: str) -> bool | None:
 
 @lru_cache(1_024)
 def _stated(asked: str) -> tuple[str, str]:
-    """Return a question about ``x`` with marks for ``x`` and for its answer, and the latter mark.
+    """Return a question with ``FIRST`` and ``SECOND`` for its answer and ``x``, and the answer's.
 
-    Both are "" if the question has no form that tells the two apart.
+    ``FIRST`` is the one that comes first. Both texts are "" if the question has none of the known
+    forms.
     """
     text = asked.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'").strip(" ?.!")
     for form, said in _ASKED:
@@ -87,9 +88,10 @@ def _stated(asked: str) -> tuple[str, str]:
 
 
 def head_of(question: str, relation: str) -> str:
-    """Return the name in a question that is a relation's head: ``FIRST``, ``SECOND`` or "".
+    """Return which name in a question is a relation's head: ``FIRST`` or ``SECOND``.
 
-    "" if the question does not have the relation's words, or does not say.
+    ``question``: with these marks for its two names. "" if it lacks the relation's words, the
+    relation holds both ways, or the question does not say.
 
     >>> head_of(f"Does {FIRST} supply {SECOND}?", "supplies") == FIRST
     True
@@ -145,7 +147,11 @@ def is_surely_verb(relation: str) -> bool:
 
 
 def _noun_side(phrase: str, said: str) -> str:
-    """Return the end of a relation that its noun describes, "" if its name is a verb."""
+    """Return the end of a relation that its noun describes: "head" or "tail"; "" if undecided.
+
+    ``phrase``: the relation's words. ``said``: the noun in the question; "" results also if it is
+    not the phrase's last word, or is a verb.
+    """
     words = phrase.split()
     of = words[-1] == "of" and len(words) > 1  # not of "place of birth"
     words = words[: words.index("of")] if "of" in words[1:] else words
@@ -157,10 +163,10 @@ def _noun_side(phrase: str, said: str) -> str:
 
 
 def _verb_side(phrase: str, after: str, said: str = "") -> str:
-    """Return the end of a relation that does what its verb says, "" if undecided.
+    """Return the end of a relation that does what its verb says: "head", "tail" or "".
 
-    ``after``: the words after its verb in the question; ``said``: that verb there, which tells a
-    verb in "s" from a plural: offers, discoverers.
+    ``phrase``: the relation's words. ``after``: the words after its verb in the question; ``said``:
+    that verb there, which distinguishes a verb in "s" from a plural: offers, discoverers.
 
     >>> _verb_side("sold to", "to"), _verb_side("treated with", ""), _verb_side("author", "")
     ('head', '', 'tail')
@@ -187,7 +193,7 @@ def _verb_side(phrase: str, after: str, said: str = "") -> str:
 
 
 def _is_form_of(said: str, verb: str) -> bool:
-    """Return whether a word is a form of a verb in the third person: supplied, of supplies.
+    """Return whether ``said`` is a form of ``verb``, a verb ending in "s": supplied, of supplies.
 
     >>> _is_form_of("written", "writes"), _is_form_of("discovered", "discoverers")
     (True, False)
@@ -202,7 +208,7 @@ def _is_form_of(said: str, verb: str) -> bool:
 
 @lru_cache(8_192)
 def _roots(phrase: str) -> frozenset[str]:
-    """Return the stems of a relation's content words."""
+    """Return the stems of a relation's content words, without endings such as "ing" and "er"."""
     roots = set[str]()
     for word in phrase.split():
         if len(word) > 2 and word not in {"has", "have", "the", "and", *_LEADS_ON, "of", "by"}:

@@ -154,7 +154,11 @@ class ValueCondition:
     each: tuple[str, str] | None = None
 
     def met_by(self, value: Value, kind: Kind) -> bool:
-        """Return whether ``value`` satisfies the comparison."""
+        """Return whether ``value`` satisfies the comparison.
+
+        ``kind``: whether to compare days or amounts. False if a value lacks that kind, or units
+        differ.
+        """
         mine = value.range(kind)
         if self.each is not None:
             return mine is not None and all(
@@ -235,14 +239,18 @@ def stated(question: str) -> Stated:
     taken = [False] * len(question)
 
     def free(match: re.Match[str]) -> bool:
-        """Return whether ``match`` overlaps no literal yet, and reserve its span."""
+        """Return whether ``match`` overlaps no literal yet; reserve its span in either case."""
         start, end = match.span()
         here = not any(taken[start:end])
         taken[start:end] = [True] * (end - start)
         return here
 
     def between(match: re.Match[str], first: str, after: str, days: tuple[float, float]) -> None:
-        """Add the literals of a period from ``first`` up to ``after``, by the operator stated for it."""
+        """Add the literals of a period, which begins at ``first`` and ends before ``after``.
+
+        ``days``: its first and last day. Words such as "since" and "before" give one literal,
+        otherwise there are two.
+        """
         start, end = match.span()
         read = Value(days)
         operator, said = _operator(question, start, end, read)
@@ -310,7 +318,10 @@ def stated(question: str) -> Stated:
 
 
 def _dates(question: str) -> Iterator[tuple[re.Match[str], str]]:
-    """Yield the dates of a question with their ISO forms; those in words may lack the day."""
+    """Yield the matched dates of a question and their ISO forms; "2020-05" if the day is missing.
+
+    Numeric dates that the calendar lacks are skipped.
+    """
     for match in _DATE.finditer(question):
         year, month, day, first, name, second, last = match.groups()
         if name:
@@ -341,7 +352,10 @@ def _numeric_date(match: re.Match[str]) -> date | None:
 
 
 def _numbers(question: str, taken: Sequence[bool]) -> list[tuple[float, int, int]]:
-    """Return the numbers in digits and words with their spans, in order."""
+    """Return (number, start, end) of the numbers in digits and words, in order.
+
+    Those that overlap ``taken`` characters are left out.
+    """
     spans = []
     for match in _NUMBER.finditer(question):
         amount, scale = float(match[1].replace(",", "")), (match[2] or "").lower()
@@ -355,7 +369,10 @@ def _numbers(question: str, taken: Sequence[bool]) -> list[tuple[float, int, int
 
 
 def _amount(question: str, start: int, end: int) -> tuple[Value | None, int]:
-    """Return a number as a value with its unit, and where the unit ends."""
+    """Return the number at ``start:end`` as a value with its unit, and where the unit ends.
+
+    The value is None if it cannot be read; without a unit the second is ``end``.
+    """
     low = question.casefold()
     match = _QUANTITY.match(low, start)
     if match is None or match.end() < end or len(low) != len(question):
@@ -368,7 +385,11 @@ def _amount(question: str, start: int, end: int) -> tuple[Value | None, int]:
 
 
 def _operator(question: str, start: int, end: int, value: Value | None) -> tuple[Operator, int]:
-    """Return the operator of a literal, and the start of the words that state it."""
+    """Return the operator of the literal at ``start:end``, and where its comparing words start.
+
+    ``value``: the literal's, which distinguishes dates. "=" if no words compare it; ``start`` if
+    they follow it or there are none.
+    """
     before, after = question[:start].rstrip(" $€£'\""), question[end:].lstrip(" '\"")
     between = re.search(r"\b(?:between|from)\s+(?:\S+\s+){0,4}?$", question[:start], re.IGNORECASE)
     if between and re.match(r"(?:and|to|until|-|–)\s*\S*\d", after):
@@ -452,7 +473,7 @@ def value_conditions(question: str) -> list[ValueCondition]:
 
 
 def _in_common(each: re.Match[str]) -> tuple[str, str]:
-    """Return the date pattern that a weekday, month or day of a month means, and its text."""
+    """Return the strftime pattern of a matched weekday, month or day of a month, and its text."""
     if each[1]:
         return "%u", str(_DAYS.split().index(each[1].lower()) + 1)
     month = _month_number(each[3])
@@ -461,7 +482,11 @@ def _in_common(each: re.Match[str]) -> tuple[str, str]:
 
 
 def _superlative(text: str, low: str, taken: list[tuple[int, int]]) -> ValueCondition | None:
-    """Return the first superlative as a condition, None without one."""
+    """Return the first superlative as a condition, None if there is none.
+
+    ``low``: the casefolded ``text``. Superlatives at ``taken`` spans, of unknown adjectives, or
+    "first" and "last" that do not single out one, are skipped.
+    """
     for match in _SUPERLATIVE.finditer(low):
         if any(a < match.end() and match.start() < b for a, b in taken):
             continue
@@ -493,7 +518,7 @@ def _superlative(text: str, low: str, taken: list[tuple[int, int]]) -> ValueCond
 
 
 def _adjective(word: str) -> str:
-    """Return the base form of a comparative or superlative adjective.
+    """Return the base form of a comparative or superlative; an unknown word is unchanged.
 
     >>> [_adjective(one) for one in ("oldest", "largest", "heavier", "biggest", "dearer", "late")]
     ['old', 'large', 'heavy', 'big', 'dear', 'late']
@@ -508,7 +533,10 @@ def _adjective(word: str) -> str:
 
 
 def _text_operator(question: str, start: int) -> str:
-    """Return the text operator, such as "starts with", stated before a quotation."""
+    """Return the text operator stated before a quotation, such as "starts with"; by default "=".
+
+    A negation gives "not starts with" or "<>".
+    """
     before = question[:start]
     ends = (
         (r"(?:start|begin)(?:s|ning|ing)?(?: with)?(?: the (?:letters?|words?|text|prefix))?", "starts with"),

@@ -171,7 +171,7 @@ def understood(question: str) -> Understood:
 
 
 def _matches(every: Sequence[Token]) -> list[Match]:
-    """Return the longest lexicon matches from left to right, without polite phrases."""
+    """Return the longest lexicon matches from left to right, without overlaps or polite phrases."""
     found = []
     at = 0
     while at < len(every):
@@ -185,7 +185,7 @@ def _matches(every: Sequence[Token]) -> list[Match]:
 
 
 def _asks(every: Sequence[Token]) -> str:
-    """Return the question word, "whether" for a yes-or-no question, or ""."""
+    """Return the question word at the start, "whether" for a yes-or-no question, "" for none."""
     if every and every[0].word in _WHETHER:
         return "whether"
     said = " ".join(token.word for token in every[:2])
@@ -195,7 +195,7 @@ def _asks(every: Sequence[Token]) -> str:
 
 
 def _compared(every: Sequence[Token], match: Match) -> Compared:
-    """Return a matched comparison with its value and unit."""
+    """Return a matched comparison with its value and the unit after it, "" where missing."""
     at = match.held.get(NUMBER, match.end)
     value = every[at].word if at < len(every) else ""
     after = every[at + 1] if at + 1 < len(every) else None
@@ -205,7 +205,10 @@ def _compared(every: Sequence[Token], match: Match) -> Compared:
 
 
 def _scope(every: Sequence[Token], start: int) -> str:
-    """Return the words that a negation before the token ``start`` covers."""
+    """Return the words that a negation before the token number ``start`` covers.
+
+    Small words are left out. They end at a boundary word, after a verb, or after ``_SCOPE`` tokens.
+    """
     said: list[str] = []
     for token in every[start : start + _SCOPE]:
         if token.word in words("boundaries") and not token.name:
@@ -218,7 +221,7 @@ def _scope(every: Sequence[Token], start: int) -> str:
 
 
 def _names(question: str, every: Sequence[Token]) -> tuple[str, ...]:
-    """Return the texts set off as names, adjacent ones joined."""
+    """Return the texts of the question that are set off as names, adjacent ones joined."""
     found: list[tuple[int, int]] = []
     for before, token in zip([None, *every], every, strict=False):
         if not token.name:

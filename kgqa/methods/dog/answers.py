@@ -48,7 +48,7 @@ _SHORT = re.compile(
 
 
 def claimed(pieces: Sequence[FreeText | Span]) -> list[str] | None:
-    """Return the distinct names that a chain states as the answer, None without an answer line.
+    """Return the distinct names that a chain states as the answer, None if it has no answer line.
 
     The last such line counts. An answer of "none" is an empty list.
     """
@@ -62,7 +62,7 @@ def claimed(pieces: Sequence[FreeText | Span]) -> list[str] | None:
 
 
 def names_of_line(line: str) -> list[str] | None:
-    """Return the distinct names after ``the answer is``, None without any."""
+    """Return the distinct names after ``the answer is``, None if there are none; [] for "none"."""
     starred = STAR.split(line)
     parts = starred[1:] if len(starred) > 1 else starred
     names = [_name(part, last=at == len(parts) - 1) for at, part in enumerate(parts)]
@@ -73,7 +73,10 @@ def names_of_line(line: str) -> list[str] | None:
 
 
 def _name(text: str, *, last: bool) -> str:
-    """Return a name without quotes, punctuation and, unless it is the last, a trailing "and"."""
+    """Return a name without quotes and punctuation around it.
+
+    A trailing "and" is removed, too, unless it is the ``last`` name.
+    """
     text = text.strip()
     if not last:
         text = _AND.sub("", text).rstrip(" ,;")
@@ -100,7 +103,10 @@ def answer_end(text: str, names: Collection[str] = ()) -> int | None:
 
 
 def _line_end(text: str, names: Collection[str]) -> int | None:
-    """Return the end of the answer line that ``text`` begins with, None if it may continue."""
+    """Return the end of the answer line that ``text`` begins with, None if it may continue.
+
+    ``names``: casefolded names, in which a full stop does not end it.
+    """
     line, feed, _ = text.partition("\n")
     stars = [star.end() for star in STAR.finditer(line)]
     for stop in _STOP.finditer(line):
@@ -125,7 +131,7 @@ def _line_end(text: str, names: Collection[str]) -> int | None:
 
 
 def idle(tokens: Sequence[int], most: int) -> str | None:
-    """Return a note if a thought loops or has more than ``most`` tokens, else None.
+    """Return a note why a thought must end: it loops or has more than ``most`` tokens; else None.
 
     It loops if its last tokens are a block three times in a row, 24 tokens at least: greedy
     decoding does not leave such a loop.
@@ -155,9 +161,9 @@ class GraphNames:
             self._known.setdefault(form_of(node.name), []).append(node)
 
     def link(self, names: Sequence[str], path: ScoredPath | None) -> list[tuple[Node | str, bool]]:
-        """Return the entities of each name, and whether ``path`` reaches them.
+        """Return the entities of each name, each with whether ``path`` ends in or passes it.
 
-        A name without an entity is returned itself, not grounded. Raises GraphError.
+        A name without an entity is returned itself, with False. Raises GraphError.
         """
         chain = PathNames(path.groundings if path is not None else ())
         meant: list[tuple[Node | str, bool]] = []

@@ -69,9 +69,10 @@ def first_reading(store: GraphStore, topics: Iterable[int]) -> ChainReading:
 def extended(
     store: GraphStore, readings: Sequence[ChainReading], rows: IntArray, most: int = MOST_READINGS
 ) -> list[ChainReading]:
-    """Extend each reading by each row that touches a visited entity; keep the first ``most``.
+    """Return each reading extended by each row that touches an entity it has visited.
 
-    Of more than ``most`` the first are kept, by ids: fewer readings allow less, never more.
+    Of more than ``most`` the first are kept, by ids: fewer readings allow less, never more. A
+    reading that no row touches is dropped.
     """
     ends = np.unique(rows[:, (0, END)])
     lasts = set(ends[lasting(store, ends)].tolist())
@@ -172,7 +173,7 @@ class ChainWriter:
             ) from error
 
     def _written(self) -> list[Chain]:
-        """Return the chains; without any triplet, write again with a forced one."""
+        """Return the chains; if none has a triplet, write them again with a forced one."""
         chains = self._write(self._free, self._prompt)
         if not any(chain.spans for chain in chains):
             try:
@@ -207,7 +208,7 @@ class ChainWriter:
         return chains
 
     def _constraint_for(self, spans: Sequence[Span]) -> TripletConstraint | None:
-        """Return the constraint of the triplet after ``spans``, None if no triplet fits."""
+        """Return the constraint of the triplet after ``spans``, None if no triplet may follow."""
         readings = self._known(tuple(spans)).readings
         visited = frozenset().union(*(reading.visited for reading in readings))
         try:
@@ -233,7 +234,10 @@ class ChainWriter:
         return known
 
     def _ending(self, spans: Sequence[Span], tokens: Sequence[int], text: str) -> Ending | None:
-        """Return where free text must end: after an answer line, or because it loops."""
+        """Return where free text must end, None if it may go on.
+
+        It ends after an answer line, or because it loops or is too long, which a note says.
+        """
         at = answer_end(text, self._known(tuple(spans)).names)
         if at is not None:
             return Ending(at)
@@ -280,7 +284,7 @@ def _grounded(
     start: ChainReading,
     closing: Sequence[int],
 ) -> GroundedPath | None:
-    """Return the grounded path of one reading, None if a triplet fails a check."""
+    """Return the grounded path of one reading, None if one of its triplets fails a check."""
     if not spans or len(reading.triplets) != len(spans):
         return None
     rows = np.array(reading.triplets, np.int64)

@@ -126,7 +126,7 @@ class GraphFilter:
         return FilteredGraph(rows[kept], tuple(texts[row] for row in kept), tuple(notes))
 
     def _relations(self, store: GraphStore, rows: IntArray) -> list[str]:
-        """Return each triplet's relation as text."""
+        """Return each triplet's relation as text, both halves of one through a mediator."""
         names = store.relations().names
         steps = rows[:, (1, 3)]
         distinct, number = np.unique(steps, axis=0, return_inverse=True)
@@ -134,7 +134,7 @@ class GraphFilter:
         return [labels[place] for place in number.reshape(-1).tolist()]
 
     def _encoded(self, texts: Sequence[str]) -> NDArray[np.float64]:
-        """Return the vectors of texts, from memory where possible."""
+        """Return the vectors ``[n, width]`` of texts; new ones are encoded and remembered."""
         new = [text for text in dict.fromkeys(texts) if text not in self._vectors]
         if len(self._vectors) + len(new) > _KEPT:
             self._vectors.clear()
@@ -206,7 +206,11 @@ def _chosen(
     most: int,
     room: int,
 ) -> list[int]:
-    """Return the rows to keep, in order, within ``room`` tokens; ``sizes``: tokens of each."""
+    """Return the rows to keep, in order: the best, each after those that lead to it.
+
+    ``level``: distance of each row; ``sizes``: tokens of each, which sum to at most ``room``. A row
+    that does not fit with those before it is skipped; at most ``most`` are kept.
+    """
     order = np.argsort(-scores, kind="stable").tolist()
     distance = dict.fromkeys(topics, 0)
     leads: dict[int, int] = {}  # of an entity, the best triplet that leads to it from a nearer one

@@ -234,7 +234,11 @@ class Dog(Method[DogOptions]):
         answers: list[RankedAnswer],
         others: list[RankedAnswer],
     ) -> tuple[list[RankedAnswer], list[RankedAnswer]]:
-        """Return answers and others sorted again: those that every topic entity reaches first."""
+        """Return answers and others with those that every topic entity reaches first.
+
+        The scores of all others are lowered; answers that some topic entity does not reach become
+        others.
+        """
         every = [*answers, *others]
         keys = store.keys_of([answer.id or "" for answer in every])
         missing = lacking(store, question.topics, keys, self.rules(store))
@@ -254,7 +258,7 @@ class Dog(Method[DogOptions]):
     def _room(self, text: str, names: list[str]) -> int:
         """Return the number of tokens left for the graph in the prompt.
 
-        Raises ModelError for none.
+        A model without a length limit has very many. Raises ModelError if none are left.
         """
         longest = getattr(self.kg_llm.model.config, "max_position_embeddings", None)
         if not longest:

@@ -62,13 +62,17 @@ class HopTable:
         }
 
     def relations(self) -> IntArray:
-        """Return (first step, second step or -1) of every relation by number, ``[n, 2]``."""
+        """Return the two steps of every relation, by number, ``[n, 2]``.
+
+        A step is 2 * relation, + 1 reversed; the second is -1 without a mediator.
+        """
         return np.array(list(self._numbers), np.int64).reshape(-1, 2)
 
     def number(self, relations: IntArray) -> None:
         """Assign the next numbers to ``relations``, as :meth:`relations` returned them, in order.
 
-        In an empty table each gets the number it had before; known ones keep theirs.
+        In an empty table each gets the number it had before; known ones keep theirs. Rows are two
+        steps (2 * relation, + 1 reversed), the second -1 without a mediator.
         """
         for first, second in relations.tolist():
             self._numbers.setdefault((first, second), len(self._numbers))
@@ -93,7 +97,7 @@ class HopTable:
         return HopsOf(np.repeat(np.arange(len(keys)), counts), **columns)
 
     def _read(self, missing: IntArray) -> None:
-        """Read the hops of missing entities from the store."""
+        """Read the hops of the entities ``missing`` from the store into the cache."""
         counts = np.zeros(len(missing), np.int64)
         start, before = self._used, 0
         for hops in hops_in_turn(self.store, missing, self.rules):

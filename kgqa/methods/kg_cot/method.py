@@ -157,9 +157,9 @@ class KgCot(Method[KgCotOptions]):
 def _scores(
     bound: BoundReasoner, question: LinkedQuestion, choices: Sequence[AnswerChoice]
 ) -> QuestionScores:
-    """Return the reasoner's scores, of the choices only if there are any.
+    """Return the reasoner's scores without mediators, of the choices only if there are any.
 
-    Raises EmptyLanguageError.
+    Raises EmptyLanguageError if no entity, or no choice, is reached.
     """
     topics = np.unique(np.array([topic.key for topic in question.topics], np.int64))
     ends = np.array([key for choice in choices for key in choice.keys], np.int64)
@@ -187,7 +187,7 @@ class _Found:
         self._search = PathSearch(scores.levels, scores.topics)
 
     def paths(self, nodes: Sequence[int], most: int) -> list[ScoredPath]:
-        """Return up to ``most`` best paths to each of ``nodes``, in that order.
+        """Return up to ``most`` best paths to each of ``nodes``, in their order.
 
         Paths with the same text are joined: entities may share a name.
         """
@@ -207,10 +207,10 @@ class _Found:
     def expanded(
         self, nodes: Sequence[int], shown: Sequence[ScoredPath]
     ) -> tuple[list[ScoredPath], list[ExpandedPath]]:
-        """Return one path to each of ``nodes``, in two lists.
+        """Return one path to each of ``nodes``, in two lists; without those that the store lacks.
 
-        Those by a relation path that is not in ``shown``, as paths; and those by a shown relation
-        path, as its further tails.
+        First those by a relation path that no path of ``shown`` has; second those by a shown one,
+        as its further tails.
         """
         source = {
             (path.head.id, path.relation_path): scored.text
@@ -229,7 +229,10 @@ class _Found:
         return beyond, expanded
 
     def _grounded(self, nodes: Sequence[int], most: int) -> list[tuple[float, GroundedPath]]:
-        """Return the grounded best paths to ``nodes``, with log-scores."""
+        """Return up to ``most`` best paths to each of ``nodes`` with log-scores.
+
+        Paths that the store lacks are dropped.
+        """
         best = [path for node in nodes for path in self._search.best(node, most)]
         lengths = np.array([len(path.hops) for path in best], np.int64)
         taken = np.full((len(best), self._bound.rules.hops, 4), -1, np.int64)
@@ -251,7 +254,10 @@ def _ranked(
     paths: Sequence[ScoredPath],
     expanded: Sequence[ExpandedPath],
 ) -> list[tuple[RankedAnswer, int]]:
-    """Return those of the first ``most`` entities that a path ends in, each with its row."""
+    """Return those of the first ``most`` entities that a path ends in, as answers with their rows.
+
+    Their scores are shares of all entities' scores.
+    """
     ends = {path.tail.id for scored in paths for path in scored.groundings}
     ends |= {walked.grounding.tail.id for walked in expanded}
     total = float(scores.score.sum(dtype=np.float64)) or 1.0

@@ -84,7 +84,7 @@ class PathSearch:
             self._reach.append(best[order[starts[:-1]]])
 
     def best(self, node: int, most: int) -> list[FoundPath]:
-        """Return the ``most`` best paths that end in the entity of key ``node``, best first.
+        """Return up to ``most`` best paths that end in the entity of key ``node``, best first.
 
         Paths that differ only in a collapsed mediator count as one.
         """
@@ -105,7 +105,11 @@ class PathSearch:
         number = 0
 
         def push(length: int, depth: int, pair: int, place: int, way: _Way | None) -> None:
-            """Push the extension of a partial path by the edge number ``place`` into ``pair``."""
+            """Push the extension of a partial path by the edge number ``place`` into ``pair``.
+
+            ``way``: the partial path, None at the end of a path. Does nothing after the pair's last
+            edge.
+            """
             nonlocal number
             edges = self._edges[depth - 1]
             at = int(edges.starts[pair]) + place
@@ -140,7 +144,7 @@ class PathSearch:
 
 
 def _fits(hop: Hop, after: tuple[Hop, ...]) -> bool:
-    """Return whether a hop leads to an entity that is not yet on the path."""
+    """Return whether a hop's tail and mediator are not among the nodes of the hops ``after`` it."""
     # the walk itself sees to it that nothing comes back to the topic entity
     visited = {hop_after[place] for hop_after in after for place in (MEDIATOR, TAIL)} - {-1}
     return hop[TAIL] not in visited and hop[MEDIATOR] not in visited

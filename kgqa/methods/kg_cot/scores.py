@@ -81,7 +81,10 @@ class BoundReasoner:
         self._tables = reasoner.model.tables(np.zeros((len(relations), card.width), np.float32))
 
     def tables(self, relations: IntArray) -> Tables:
-        """Return the vectors of all steps, at least of ``relations`` ``[n, 2]``."""
+        """Return the vectors of all steps (2 * relation, + 1 reversed); unknown ones are 0.
+
+        Those of ``relations``, rows ``[n, 2]`` of steps or -1, are encoded if they are not known.
+        """
         keys = np.unique(relations[relations >= 0] // 2)
         if len(new := keys[~self._known[keys]]):
             texts = self.reasoner.encoder.encode([self._texts[key] for key in new.tolist()])
@@ -117,7 +120,10 @@ def padded(
 def score_question(
     bound: BoundReasoner, question: str, topics: IntArray, floor: float = FLOOR
 ) -> QuestionScores:
-    """Return the reasoner's scores for a question about ``topics`` (keys). Raises GraphError."""
+    """Return the reasoner's scores for a question about ``topics`` (keys). Raises GraphError.
+
+    ``floor``: edges that carry no more than this score are not followed.
+    """
     states = bound.reasoner.encoder.encode_tokens([question])
     reading = bound.reasoner.model.read(*padded(states, np.zeros(1, np.int64)))
     log_beta = log_softmax(reading.log_beta[:, : bound.rules.hops])

@@ -55,7 +55,7 @@ class Walked(NamedTuple):
     """The entities that a batch of questions leads to.
 
     ``question``, ``node``, ``kind`` and ``scores`` belong to pairs of a question and an entity, in
-    that order; the scores, in 0..1, are summed over steps, weighted by ``beta`` (tensors in
+    that order; the scores, in 0..1, are summed over hops, weighted by ``beta`` (tensors in
     training).
     """
 
@@ -77,8 +77,10 @@ def walk_rows(
 ) -> Walked:
     """Walk from ``topics`` ``[rows]``, each for the ``question`` of its row.
 
-    ``reading``: the reasoner's encoding of the questions. ``tables`` returns step vectors for at
-    least the relations ``[n, 2]``. ``math``: the arithmetic, numpy or torch. Raises GraphError.
+    ``reading``: the reasoner's encoding of the questions. ``tables`` returns vectors of at least
+    the steps in ``[n, 2]`` (2 * relation, + 1 reversed; -1: none). ``floor``: pairs and edges with
+    at most this score are not followed. ``math``: the arithmetic, numpy or torch. Raises
+    GraphError.
     """
     rows, none = len(topics), np.empty(0, np.int64)
     hidden = reading.hidden[question]
@@ -111,7 +113,11 @@ def _hop(
     floor: float,
     math: WalkMath,
 ) -> Level:
-    """Walk one hop: score relations, and sum the scores of edges into entities."""
+    """Walk one hop: score relations, and sum the scores of edges into entities.
+
+    ``before``: the pairs reached so far. Values, and pairs and edges with at most the score
+    ``floor``, are not followed; edges back to the topic are dropped.
+    """
     weight = math.numbers(before.scores)
     active = np.flatnonzero((before.kind != Kind.VALUE) & (weight > floor))
     unique, at = np.unique(before.node[active], return_inverse=True)
@@ -152,7 +158,10 @@ def _hop(
 def _pairs(
     row: IntArray, node: IntArray, kind: NDArray[np.uint8]
 ) -> tuple[IntArray, IntArray, NDArray[np.uint8], IntArray]:
-    """Return rows, nodes and kinds of the distinct pairs, sorted, and each entry's pair."""
+    """Return rows, nodes and kinds of the distinct (row, node) pairs, and each entry's pair.
+
+    Pairs are sorted.
+    """
     nodes, local = dense(node)
     width = max(len(nodes), 1)
     cells, at = dense(row * width + local)
@@ -163,7 +172,10 @@ def _pairs(
 
 
 def _together(levels: list[Level], beta: Any, question: IntArray, math: WalkMath) -> Walked:
-    """Sum the scores of all steps, weighted by ``beta``, for each question and entity."""
+    """Sum the scores of all depths, weighted by ``beta``, for each question and entity.
+
+    ``question``: of each row.
+    """
     reached = levels[1:]
     row = np.concatenate([level.row for level in reached])
     node = np.concatenate([level.node for level in reached])

@@ -105,7 +105,7 @@ class _Rows(Segments):
         return [self._tries[number] for number in rows[:, 0].tolist()]
 
     def _keys(self, rows: IntArray) -> list[bytes]:
-        """Return the marisa key of each row, with the code of the relation just begun."""
+        """Return the marisa key of each of ``rows``, with the code of a relation just begun."""
         return [
             _key(trie, begun, hops)
             for trie, (_, begun, *hops) in zip(self._of(rows), rows.tolist(), strict=True)
@@ -127,14 +127,20 @@ class _Rows(Segments):
 
 
 def _key(trie: StoredTrie, begun: int, hops: Sequence[int]) -> bytes:
-    """Return the marisa key of ``hops``, then of the relation ``begun`` unless that is -1."""
+    """Return the marisa key of ``hops``, then of the relation ``begun`` unless that is -1.
+
+    ``hops``: numbers of hops, -1 for none.
+    """
     known = trie.shard.dictionary
     path = b"".join(known.hop(hop) for hop in hops if hop >= 0)
     return trie.prefix + path + (known.code(begun) if begun >= 0 else b"")
 
 
 def _relations(trie: StoredTrie, key: bytes) -> list[int]:
-    """Return the relations by which stored paths continue ``key``."""
+    """Return the relations, ascending, by which stored paths continue ``key``; [] at an end.
+
+    Raises ShardDamagedError.
+    """
     with trie.shard.checked():
         known = trie.shard.dictionary
         relations = {
@@ -147,7 +153,7 @@ def _relations(trie: StoredTrie, key: bytes) -> list[int]:
 
 
 def _hops(trie: StoredTrie, key: bytes, relation: int, *, last: bool) -> list[int]:
-    """Return the hops by ``relation`` with which stored paths continue ``key``.
+    """Return the hops by ``relation`` with which stored paths continue ``key``, ascending.
 
     ``last``: the hop is the last one that a path may have, so that few keys are longer.
     """

@@ -83,7 +83,7 @@ class IndexKey:
         return _sha256(content)[:16]
 
     def differences(self, other: IndexKey) -> list[str]:
-        """Return as phrases the settings of another index's key that differ from this key."""
+        """Return the settings in which ``other`` differs from this key, as phrases "x A, not B"."""
         return [
             f"{_WORDS.get(part.name, part.name.replace('_', ' '))} "
             f"{_short(getattr(other, part.name))}, not {_short(getattr(self, part.name))}"
@@ -168,7 +168,10 @@ def _adapter() -> TypeAdapter[Manifest]:
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """Return the manifest in ``folder``, None without one. Raises ShardDamagedError."""
+    """Return the manifest in ``folder``, None if there is none of this format version.
+
+    Raises ShardDamagedError.
+    """
     path = folder / MANIFEST
     try:
         text = read_plain(path, _LARGEST).decode()

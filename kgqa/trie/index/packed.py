@@ -50,7 +50,10 @@ def token_bytes(texts: Sequences, width: int) -> list[bytes]:
 
 
 def tokens_of(texts: Sequence[bytes], width: int) -> Sequences:
-    """Decode texts from bytes to token ids. Raises ValueError for a fraction of a token."""
+    """Decode texts from bytes, ``width`` a token, to token ids.
+
+    Raises ValueError for a fraction of a token.
+    """
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
     if (lengths % width).any():
         raise ValueError("a text does not end with a whole token")
@@ -86,7 +89,7 @@ class ColumnReader:
         self._at = 0
 
     def counts(self, number: int) -> list[int]:
-        """Return the length of each column, read as four-byte numbers."""
+        """Return the next ``number`` four-byte numbers: the lengths of the columns that follow."""
         counts: list[int] = self._bytes(4 * number).view(_COUNTS).tolist()
         return counts
 
@@ -123,7 +126,10 @@ class ColumnReader:
 
 
 def text_list(texts: Sequences, width: int) -> bytes:
-    """Encode texts front-coded: the number of tokens shared with the one before, then the rest."""
+    """Encode texts front-coded: the number of tokens shared with the one before, then the rest.
+
+    ``width``: bytes of a token.
+    """
     shared = np.zeros(len(texts), np.int64)
     shared[1:] = texts.shared_prefix(np.arange(len(texts) - 1), np.arange(1, len(texts)))
     own = texts.lengths - shared
@@ -156,7 +162,10 @@ class Texts:
 
 
 def read_texts(data: bytes, width: int) -> Texts:
-    """Open the texts of a shard, stored as a trie or a list. Raises ValueError."""
+    """Open the texts of a shard, stored as a trie or a list; ``width``: bytes of a token.
+
+    Raises ValueError if they are malformed or too large.
+    """
     if data.startswith(MAGIC):
         trie, longest = opened(data, _ROOM)
         return Texts(len(trie), longest, trie.restore_key)
@@ -245,8 +254,9 @@ class _Coded:
 class Dictionary:
     """Decodes the keys of a shard: its relations, tails and hops by their code numbers.
 
-    ``first``, ``second``: the steps of a relation (the second -1 if it is one step); ``starts``
-    ``[relations + 1]``: where its hops begin; ``relation_text``, ``tail_text``: numbers of texts.
+    ``first``, ``second``: the steps (2 * relation, + 1 reversed) of a relation, the second -1
+    without a mediator; ``starts`` ``[relations + 1]``: where its hops begin; ``relation_text``,
+    ``tail_text``: numbers of texts.
     """
 
     def __init__(self, data: bytes, texts: int) -> None:
@@ -275,7 +285,8 @@ class Dictionary:
     def packed(hops: _Found, relation_text: IntArray, tail_text: IntArray) -> tuple[bytes, _Coded]:
         """Encode the dictionary of paths; also return the encoder of their keys.
 
-        ``relation_text``, ``tail_text``: the numbers of their texts. Tails are numbered by text.
+        ``relation_text``, ``tail_text``: for each relation and tail, the number of its text. Tails
+        are renumbered in the order of their texts.
         """
         # by text: neighbours in the trie then lead to tails with neighbouring numbers
         order = np.lexsort([hops.tails, tail_text])
@@ -301,7 +312,7 @@ class Dictionary:
     def hops(self, keys: Sequence[bytes], most: int) -> IntArray:
         """Decode keys to hop numbers ``[paths, most]``, -1 beyond a path's end.
 
-        Raises ValueError.
+        Raises ValueError for a malformed key, or one of more than ``most`` hops.
         """
         lengths = np.fromiter(map(len, keys), np.int64, len(keys))
         data = np.frombuffer(b"".join(keys) + bytes(HOP), np.uint8).astype(np.int64)
@@ -337,7 +348,7 @@ class Dictionary:
         return before + (high << 16 | key[at + 1] << 8 | key[at + 2]), at + 3
 
     def code(self, relation: int) -> bytes:
-        """Return the code of a relation."""
+        """Return the code of a relation, one to three bytes."""
         if relation < self._one:
             return bytes([relation])
         wide = relation - self._one
@@ -362,7 +373,7 @@ class Dictionary:
         return relation
 
     def steps(self, hops: IntArray) -> IntArray:
-        """Return hops as columns of a path table; -1 for no hop."""
+        """Return hops, by number, as columns of a path table; -1 for no hop."""
         relation = self.relation_of(hops)
         steps = np.empty((*hops.shape, 4), np.int64)
         steps[..., FIRST] = self.first[relation]

@@ -29,7 +29,10 @@ _BUILD = "Build it: kgqa precompute-tries"
 
 
 def all_manifests(tries: Path) -> list[tuple[Path, Manifest | ShardDamagedError]]:
-    """Return every index folder under ``<home>/<kg>/tries`` with its manifest or the error."""
+    """Return every index folder under ``<home>/<kg>/tries`` with its manifest or the error.
+
+    Folders without a manifest of this format version are left out.
+    """
     manifests: list[tuple[Path, Manifest | ShardDamagedError]] = []
     for folder in sorted(path for path in tries.glob("*") if path.is_dir()):  # no lock files
         try:
@@ -43,7 +46,10 @@ def all_manifests(tries: Path) -> list[tuple[Path, Manifest | ShardDamagedError]
 
 
 def open_index(tries: Path, key: IndexKey) -> TrieIndex:
-    """Open the index for ``key``. Raises IndexStaleError, IndexMissingError, ShardDamagedError."""
+    """Open the index for ``key``, to be closed by the caller.
+
+    Raises IndexStaleError if others exist but none fits, IndexMissingError, ShardDamagedError.
+    """
     folder = index_folder(tries, key)
     manifest = read_manifest(folder)
     if manifest is not None and manifest.key == key:
@@ -59,7 +65,10 @@ def open_index(tries: Path, key: IndexKey) -> TrieIndex:
 
 
 def _refuse_other_formats(tries: Path, key: IndexKey) -> None:
-    """Raise IndexStaleError if an index there was written in another format version."""
+    """Raise IndexStaleError if an index under ``tries`` was written in another format version.
+
+    Unreadable manifests are skipped.
+    """
     for path in sorted(tries.glob(f"*/{MANIFEST}")):
         try:
             schema = json.loads(path.read_text("utf-8"))["schema"]
@@ -89,7 +98,7 @@ class TrieIndex:
         return entity_id in self._composed
 
     def look_up(self, entity_id: str, key: int) -> StoredTrie | None:
-        """Return the stored trie of an entity, None if it has none.
+        """Return the stored trie of an entity, None if the index does not store one.
 
         ``key``: the KG's key of the entity. Raises ShardDamagedError, also for a row with another
         key.
@@ -113,7 +122,10 @@ class TrieIndex:
         return trie
 
     def _find(self, entity_id: str) -> StoredTrie | None:
-        """Return the row of an entity id from the shard that covers it, None without one."""
+        """Return the row of an entity id from the shard that covers it.
+
+        None if it is absent or dropped.
+        """
         for record in self.manifest.shards:
             if record.first <= entity_id <= record.last and entity_id not in record.dropped:
                 values = self.shard(record).find(entity_id)
@@ -122,7 +134,10 @@ class TrieIndex:
         return None
 
     def shard(self, record: ShardRecord) -> Shard:
-        """Open a shard, or return the open one. Raises ShardDamagedError."""
+        """Return the shard of ``record``, opened unless it is; old ones are closed to bound memory.
+
+        Raises ShardDamagedError.
+        """
         if record.file not in self._shards:
             manifest = self.manifest
             self._shards[record.file] = Shard(
@@ -138,7 +153,7 @@ class TrieIndex:
         return self._shards[record.file]
 
     def stored_ids(self) -> set[str]:
-        """Return the ids of all stored entities."""
+        """Return the ids of all stored entities, without dropped ones. Raises ShardDamagedError."""
         return {
             entity
             for record in self.manifest.shards
@@ -147,7 +162,7 @@ class TrieIndex:
         }
 
     def verify(self) -> list[str]:
-        """Return an error sentence for each shard whose bytes differ from its checksum."""
+        """Read all shards; return an error sentence for each that is damaged, [] if none is."""
         faults = []
         for record in self.manifest.shards:
             try:

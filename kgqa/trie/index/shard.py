@@ -275,12 +275,15 @@ class Shard:
         return StoredTrie(self, row, group, int(self._firsts[group]))
 
     def paths_by_id(self, keys: IntArray) -> dict[str, int]:
-        """Return the number of paths of each of ``keys`` in the shard, by id."""
+        """Return the number of paths of each of ``keys`` by id.
+
+        Keys not in the shard are left out.
+        """
         rows = np.flatnonzero(np.isin(self.keys, keys)).tolist()
         return {self.ids[row]: int(self.paths[row]) for row in rows}
 
     def trie(self, group: int) -> marisa_trie.BinaryTrie:
-        """Return the marisa trie of a row group; the last ones used stay open."""
+        """Return the marisa trie of a row group; those used last stay open within a limit."""
         if group in self._tries:
             self._tries.move_to_end(group)
             return self._tries[group]

@@ -62,7 +62,10 @@ class IndexWriter:
             self._take_over()
 
     def _take_over(self) -> None:
-        """Continue an index with the same settings or start a new one; remove stray files."""
+        """Continue an index with the same settings or start a new one; delete stray files.
+
+        Raises ShardDamagedError if one of its shards is damaged.
+        """
         fresh = self.manifest
         try:
             manifest = read_manifest(self.folder)
@@ -100,7 +103,10 @@ class IndexWriter:
             return index.stored_ids() | set(self.manifest.composed)
 
     def add(self, new: Sequence[NewShard], composed: Sequence[str]) -> None:
-        """Write the shards of a unit and record its composed entities, in one manifest update."""
+        """Write the shards of a unit and record its composed entities, in one manifest update.
+
+        Raises IndexFault.
+        """
         shards = self.manifest.shards
         number = 1 + max((int(shard.file[6:-8].split("-")[0]) for shard in shards), default=-1)
         with _named_if_unwritable(self.folder):
@@ -133,7 +139,7 @@ def _named_if_unwritable(folder: Path) -> Iterator[None]:
 
 
 def rebase_index(folder: Path, version: str, dropped_keys: IntArray) -> tuple[int, int]:
-    """Update the index in ``folder`` to the KG version ``version``, dropping rows of some entities.
+    """Update the index in ``folder`` to the KG version ``version``; drop the rows of some entities.
 
     The dropped entities are composed on the fly until they are computed again; which of them have
     too many paths to be stored is also computed again. No shard is written: the manifest lists the
