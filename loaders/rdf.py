@@ -256,7 +256,10 @@ class _Parser:
 
 
 def _plain_columns(block: Block) -> tuple[pa.RecordBatch, int]:
-    """Parse lines without graphs and quoted triples as :func:`_columns`, but much faster."""
+    """Split N-Triples as the serializer writes them into columns; the count is 0.
+
+    For lines that have neither graphs nor quoted triples; much faster than :func:`_columns`.
+    """
     blanks = np.flatnonzero(np.frombuffer(block.data, dtype=np.uint8) == ord(" "))
     starts, ends = np.append(0, block.ends[:-1] + 1), block.ends - len(" .")
     first = np.searchsorted(blanks, starts)  # only an object may have blanks

@@ -43,7 +43,7 @@ def schema_of(
     called: Mapping[str, str],
     total: int,
 ) -> GraphSchema:
-    """Build the schema of an endpoint by queries on its classes, literals and relations.
+    """Query the literals and relations of an endpoint for its schema; of large ones a sample.
 
     ``classes``: counts by class; ``called``: names by class; ``total``: the number of triples.
     """

@@ -89,11 +89,12 @@ def folded(form: str) -> str:
 
 
 def partial_coverage(mention: str, name: str) -> float:
-    """Return the fraction of ``name``'s words in ``mention``; 0 if ``mention`` has others.
+    """Return the fraction of ``name``'s words in ``mention``; 0 if it has words of no such form.
 
-    Both are normalised; accents do not count. Beside an equal word, others may be spelt slightly
-    differently, which counts half. 1 means the same words, in any order. If the mention has the
-    whole name with one more word inside, the fraction is that of the mention's words.
+    Both are normalised; accents do not count. Beside an equal word, a nickname counts whole, and an
+    initial or a slightly different spelling half. 1 means the same words or nicknames, in any
+    order. If the mention has the whole name with one more word inside, the fraction is that of the
+    mention's words.
 
     >>> partial_coverage("hitler", "adolf hitler")
     0.5

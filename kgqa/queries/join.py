@@ -200,7 +200,7 @@ class Solver:
         return self._instances[class_]
 
     def _is_free(self, node: int, *, of_class: bool) -> bool:
-        """Return whether a node has no restriction besides the hop that leads to it.
+        """Return whether neither a class nor ``start`` restricts a node; comparisons may.
 
         ``of_class``: its class is known to fit.
         """

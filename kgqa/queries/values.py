@@ -196,7 +196,7 @@ def sort_key(value: Value) -> tuple[int, Any]:
 
 
 def order_key(value: Value, type_: str = "") -> tuple[int, Any] | None:
-    """Return the sort key of a value as of a type; None if it does not parse as that type."""
+    """Return a value's sort key; None for a text that is no date or duration where ``type_`` is."""
     if isinstance(value, str) and type_ in (*MOMENTS, "duration"):
         when = length(value) if type_ == "duration" else moment(value)
         return None if when is None else (_rank(value), when)
@@ -204,10 +204,10 @@ def order_key(value: Value, type_: str = "") -> tuple[int, Any] | None:
 
 
 def calculated(kind: str, values: list[Value], type_: str = "") -> Value | None:
-    """Compute an aggregate of values of a type; None for the average or extreme of no values.
+    """Compute an aggregate of values; None for the average or extreme of no values.
 
-    ``kind``: "count", "sum", "average", "least" or "most"; ``type_``: the values'. Values that are
-    not numbers do not add to a sum or average.
+    ``kind``: "count" of distinct values, "sum" or "average" of all numbers, "least" or "most".
+    ``type_``: the type of the values, by which they are ordered.
     """
     if kind == "count":
         return len(set(map(sort_key, values)))

@@ -96,8 +96,9 @@ def today_of(today: str | None, zone: str | None) -> tuple[date, str]:
 def _dates(match: re.Match[str], now: date, *, bare: bool, denied: bool) -> str:
     """Return the text of the dates that a matched phrase means on the day ``now``.
 
-    ``bare``: the phrase has no "in", but a comparing word before it: the text gets no preposition.
-    ``denied``: the question negates, so that "not in the last week" becomes "since" its first day.
+    ``bare``: a comparing word stands before it, so the text has no preposition, and of days or
+    weeks only the first day. ``denied``: behind a negation "in the last week" is "since" its first
+    day.
     """
     if match["day"]:
         day = now + timedelta(_AWAY[match["day"].lower()])
