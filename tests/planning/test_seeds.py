@@ -12,7 +12,7 @@ SCRIPT = """
 from kgqa.graph.schema import EntityType, GraphSchema, Property, RelationPattern
 from kgqa.understanding.literals import stated
 from kgqa.models.plan_scorer import load_plan_scorer
-from kgqa.planning.evidence import Reading
+from kgqa.planning.evidence import QuestionReading
 from kgqa.planning.schema_parts import SchemaParts
 from kgqa.planning.search import PlanSearch
 
@@ -31,7 +31,7 @@ parts = SchemaParts(GraphSchema(types, relations))
 scorer = load_plan_scorer()
 for question in ("Which ship serves the most ports?", "How many crews own an old barge?"):
     texts, refs = parts.read(question, [])
-    reading = Reading(question, parts, refs, scorer.read(question, texts), stated(question), [])
+    reading = QuestionReading(question, parts, refs, scorer.read(question, texts), stated(question), [])
     for one in PlanSearch(reading).plans():
         print(one.plan, repr(one.score))
 """
