@@ -355,7 +355,7 @@ class Api:
 
 
 async def _lines(events: AsyncIterator[Event | None]) -> AsyncIterator[str]:
-    """Format events as lines of an event stream, with comments as keep-alive comments."""
+    """Format events as lines of an event stream, with comments that keep it alive."""
     try:
         async for event in events:
             if event is None:

@@ -31,7 +31,8 @@ parts = SchemaParts(GraphSchema(types, relations))
 scorer = load_plan_scorer()
 for question in ("Which ship serves the most ports?", "How many crews own an old barge?"):
     texts, refs = parts.read(question, [])
-    reading = QuestionReading(question, parts, refs, scorer.read(question, texts), stated(question), [])
+    scores = scorer.read(question, texts)
+    reading = QuestionReading(question, parts, refs, scores, stated(question), [])
     for one in PlanSearch(reading).plans():
         print(one.plan, repr(one.score))
 """
