@@ -55,7 +55,7 @@ from kgqa.models.path_ranker import RANKERS, own_ranker
 from kgqa.paths.words import relation_phrase
 from kgqa.planning.aggregates import HOW_MANY
 from kgqa.planning.bounds import is_bound
-from kgqa.planning.negation import denies
+from kgqa.planning.negation import denies_name
 from kgqa.planning.question_words import FREQUENT, names_class, says_all, stems
 from kgqa.queries.implicit_classes import queryable
 from kgqa.queries.plan import Aggregate, NodeRef
@@ -839,8 +839,7 @@ def _stands_apart(question: str, mention: str) -> bool:
     kind = kind_asked(question)
     if kind and HOW_MANY.match(question) and stems(kind) == stems(mention):
         return True
-    start = question.lower().find(mention.lower()) if mention else -1
-    return start > 0 and (is_bound(question, mention) or denies(question, start))
+    return is_bound(question, mention) or denies_name(question, mention)
 
 
 def _classes_named(store: GraphStore) -> set[frozenset[str]]:

@@ -19,7 +19,7 @@ from kgqa.lexicon.vocabulary import GENDERS
 from kgqa.linking.linker import link
 from kgqa.methods.rank_words import entity_scores
 from kgqa.paths.words import TOPIC
-from kgqa.planning.negation import denies
+from kgqa.planning.negation import denies_name
 from kgqa.planning.question_words import says
 from kgqa.understanding.literals import value_conditions
 from kgqa.understanding.question import understood
@@ -154,7 +154,8 @@ def _denied(
     for words in () if ended else understood(asked).negations:
         if re.search(r"[^\W\d]{2}", words) or words == TOPIC:
             those = [one for one in named if {*normalise(one.mention).split()} <= {*words.split()}]
-            those += [one for one in _linked(store, f'"{words}"') if one.match == "name"]
+            if not those and words != TOPIC:
+                those = [one for one in _linked(store, f'"{words}"') if one.match == "name"]
             denied[words] = those[0] if those else words
     return denied
 
@@ -192,11 +193,8 @@ def affirmed(question: LinkedQuestion) -> LinkedQuestion:
     """
     if question.is_yes_no or question.choices:
         return question
-    start = question.question.lower().find
     topics = tuple(
-        one
-        for one in question.topics
-        if not (one.mention and denies(question.question, start(one.mention.lower())))
+        topic for topic in question.topics if not denies_name(question.question, topic.mention)
     )
     return replace(question, topics=topics) if topics else question
 

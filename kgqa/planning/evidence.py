@@ -429,16 +429,14 @@ class QuestionReading:
 
         Of plain triples, whose classes have no names, of each relation that is mentioned whole.
         """
-        if self.plain:
-            own = {relation for _, relation, _ in self.hops}
-            said = [{*self.mentions.of(one)} for one in own if self._says_whole(one)]
-        else:
-            own = {relation for head, relation, tail in self.hops if head == tail}
-            said = [{*self.mentions.of(one)} for one in own if self.mentions.share(one) == 1]
+        own = {relation for head, relation, tail in self.hops if self.plain or head == tail}
+        said = [{*self.mentions.of(one)} for one in own if self._says_whole(one)]
         return [*self.class_mentions.values(), *filter(None, said)]
 
     def _says_whole(self, relation: str) -> bool:
-        """Return whether the question has all words of a relation, but for small ones."""
+        """Return whether the question has all words of a relation; of plain triples, all long."""
+        if not self.plain:
+            return self.mentions.share(relation) == 1
         words = [word for word in relation_phrase(relation).split() if len(word) > 3]
         return bool(words) and all(map(self.mentions.of, words))
 

@@ -47,6 +47,16 @@ def denies(question: str, start: int) -> bool:
     return bool(_DENIED.search(question[max(0, start - _BEFORE) : start]))
 
 
+def denies_name(question: str, mention: str) -> bool:
+    """Return whether a question denies the entity that it mentions in these words.
+
+    >>> denies_name("Who speaks Danish and not Finnish?", "finnish"), denies_name("Not Ann?", "Bo")
+    (True, False)
+    """
+    start = question.lower().find(mention.lower()) if mention else -1
+    return start > 0 and denies(question, start)
+
+
 def denies_itself(question: str, start: int) -> bool:
     """Return whether a negator stands right before the value that begins at ``start``.
 

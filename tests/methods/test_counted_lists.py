@@ -23,9 +23,8 @@ def railway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
     triples = [(station, "HAS_FACILITY", each) for station, of in FACILITIES.items() for each in of]
     triples += [(line, "STOPS_AT", station) for line, of in LINES.items() for station in of]
     triples += [("Ida Holm", "DRIVES_ON", "S1 Dene Valley"), ("Pia Lund", "DRIVES_ON", "S2 Coast")]
-    file = tmp_path_factory.mktemp("railway") / "railway.tsv"
-    file.write_text("".join("\t".join(triple) + "\n" for triple in triples), "utf-8")
-    with kgqa.ingest("triples", file, kg="railway", home=file.parent / "home") as kg:
+    home = tmp_path_factory.mktemp("railway")
+    with kgqa.ingest("triples", triples, kg="railway", home=home) as kg:
         yield kg
 
 

@@ -26,16 +26,14 @@ FORMERLY = {"Curlew": "Norse Lines", "Godwit": "Norse Lines", "Avocet": "Fjord C
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
-    triples = [("head", "relation", "tail")]
+    triples = []
     for ship, (moored, owner, repairer) in SHIPS.items():
         triples += [(ship, "mooredAt", moored)] if moored else []
         triples += [(ship, "ownedBy", owner)]
         triples += [(ship, "repairedBy", repairer)] if repairer else []
     triples += [(ship, "builtBy", builder) for builder, ships in BUILT.items() for ship in ships]
     triples += [(ship, "formerlyOwnedBy", owner) for ship, owner in FORMERLY.items()]
-    file = tmp_path_factory.mktemp("fleet") / "fleet.tsv"
-    file.write_text("".join("\t".join(triple) + "\n" for triple in triples[1:]))
-    with kgqa.ingest("triples", file, kg="fleet", home=file.parent / "home") as kg:
+    with kgqa.ingest("triples", triples, kg="fleet", home=tmp_path_factory.mktemp("fleet")) as kg:
         yield kg
 
 
