@@ -47,6 +47,7 @@ from kgqa.queries.plan import (
 )
 from kgqa.queries.values import DATES
 from kgqa.understanding.asked import asks_best, asks_either
+from kgqa.weights import weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -55,15 +56,7 @@ if TYPE_CHECKING:
     from kgqa.planning.evidence import Pattern, Place, QuestionReading
     from kgqa.planning.place_words import PlaceWords
 
-_OWNED = 2.5  # for a property named with its owner, if other owners have one of the name
-_ALONE = -8.0  # for output or count of the entity that the question names
-_OF_EACH = -2.0  # for a number per member, if the question names an entity of another class
-_CALLED = 1.5  # for a property mentioned beside a superlative or "average"
-_UNMEASURED = 3.0  # off, for an order by another dimension than the adjective's
-_LISTED = 3.5  # for a property in the question's list of columns
-_EARLIEST = 0.3  # "the first three" are the earliest, if there is a date
-_THEN = 3.0  # for a limit before the join, or against it
-_COUNTED = 3.0  # for a count of the groups that satisfy a number
+WEIGHTS = weights("planning")
 HOW_MANY = re.compile(
     rf"\W*{PREPOSITION}(?:how many|count|number of|what is the (?:number|count))\b", re.I
 )
@@ -82,19 +75,11 @@ _COMMON = re.compile(r"\bmost (?:common|frequent|popular|diverse|different|disti
 _ASKS_NUMBER = re.compile(r"\W*what(?:'s| is| was) the (?:\w+ ){0,2}?", re.I)
 _ASKS_SUM = re.compile(rf"{_ASKS_NUMBER.pattern}(?:average|mean|total|sum)\b", re.I)
 _MOST = re.compile(r"most|fewest|least")
-_AGELESS = 8.0  # off, for another property if "youngest" is asked and an age exists
-_OF_OTHERS = 6.0  # off, for another node's property, if "top few" has no criterion
-_SUMMED = 5.0  # for a sum over facts that the question does not mention
-_TOTALLED = 3.0  # for the sum of a property whose name follows "how many"
-_REVENUE = 6.0  # for quantity times price, if the question asks for revenue
 _QUANTITY = re.compile(r"quantity|qty|units|amount|copies|count", re.I)
 _AMOUNT = re.compile(r"total|amount|sum|paid|value|price|cost|fee", re.I)
 _AMOUNTS = 3  # amount properties tried as a revenue
 _PRICE = re.compile(r"price|cost|rate|fee", re.I)
-_ORDERED = 10.0  # off, for no order, if the question states a property to order by
-_RISING = 2.0  # for an ascending order, if the question states no direction
 _DOWN = re.compile(r"\b(?:desc|decreasing|revers|high|larg|most|top|\w+est\b|first\b|rank)", re.I)
-_LIMITED = -1.2  # log-odds from which a superlative without a number means a limit of one
 SHOWN_WITH = re.compile(r"\b(?:with|and|including)(?: all)? (?:their|its|his|her)\b", re.I)
 _OF_WHAT = {"of", "for", "in", "by", "per"}
 _FUNCTIONS: dict[str, AggregateKind] = {
@@ -157,18 +142,22 @@ class WholeSearch:
                 one_thing = getattr(of, "owner", of) in named and not any(
                     place.ref == of and place.property.many for place in places
                 )
-                odds += _ALONE * one_thing  # "how many games" of one entity is a value
+                odds += (
+                    WEIGHTS["named_thing_given"] * one_thing
+                )  # "how many games" of one entity is a value
             plain = isinstance(aggregate, NodeRef)
             grouped = not plain and not isinstance(aggregate, _Total)
             score = base + odds
-            unordered = self._read.whole["direction"]["none"] - _ORDERED * (plain and ordered)
+            unordered = self._read.whole["direction"]["none"] + WEIGHTS["order_left_out"] * (
+                plain and ordered
+            )
             orders: list[tuple[Item | None, bool, float]] = [(None, False, unordered)]
             for name, descending in (("desc", True), ("asc", False)):
                 logp = self._read.whole["direction"][name]
                 if ordered and not descending and not _DOWN.search(self._read.question):
-                    logp += _RISING
+                    logp += WEIGHTS["rising_order"]
                 if grouped and not barred:
-                    orders.append((aggregate.item, descending, logp + 0.5))  # type: ignore[union-attr]
+                    orders.append((aggregate.item, descending, logp + WEIGHTS["groups_ordered"]))  # type: ignore[union-attr]
                 if plain:
                     for place in places:
                         ref, weight = known.once(
@@ -177,9 +166,9 @@ class WholeSearch:
                         )
                         spent = place.owned in state.used or not self._read.words_of(place)
                         if spent and place.ref.owner != NodeRef(0) and by_nothing:
-                            weight -= _OF_OTHERS
+                            weight += WEIGHTS["order_without_criterion"]
                         if FREQUENT.search(self._read.question):
-                            weight -= _THEN
+                            weight += WEIGHTS["order_for_frequency"]
                         if weight > -4:
                             orders.append((ref, descending, logp + weight))
             orders = [order for order in orders if not _is_of_one(order[0], state)]
@@ -192,18 +181,27 @@ class WholeSearch:
                         or not any(isinstance(one, PropertyRef) for one in plan.give)
                     )
                     beside = sum(isinstance(one, NodeRef) for one in plan.give[1:])
-                    score_ = score + weight + _ALONE * alone + _LISTED * beside
-                    score_ += _COUNTED * (plain and self._gives_number(plan, places, state))
+                    score_ = (
+                        score
+                        + weight
+                        + WEIGHTS["named_thing_given"] * alone
+                        + WEIGHTS["columns_listed"] * beside
+                    )
+                    score_ += WEIGHTS["number_of_named_thing"] * (
+                        plain and self._gives_number(plan, places, state)
+                    )
                     yield ScoredPlan(plan, score_)
                     if isinstance(by, PropertyRef) and (two := best_first(plan)):
                         score_ += self._cut_first(plan, by)
                         yield ScoredPlan(two, score_)
                         if HOW_MANY.match(self._read.question) and len(two.give) == 1:
                             count = Aggregate("count", two.give[0])  # type: ignore[arg-type]
-                            yield ScoredPlan(replace(two, give=(count,)), score_ + 2 * _COUNTED)
+                            yield ScoredPlan(
+                                replace(two, give=(count,)), score_ + WEIGHTS["count_after_limit"]
+                            )
                     counts = state.having and HOW_MANY.match(self._read.question)
                     if counts and (two := counted_after(plan)):
-                        yield ScoredPlan(two, score_ + _COUNTED)
+                        yield ScoredPlan(two, score_ + WEIGHTS["groups_counted"])
         yield from self._without(pattern, places, state, base)
 
     def _order(
@@ -218,13 +216,18 @@ class WholeSearch:
         others = bool(near & known.said) or known.measured
         # "the most beer", of beer servings
         beside = place.of_answer and self._read.mentions.after(_MOST, 1) & said_words
-        weight = max(row[1], -1.0) if exactly or (beside and place.is_number) else row[1]
-        weight += _CALLED * (1 + exactly) if said else -0.5 * _CALLED if others else 0.0
+        weight = max(row[1], -1) if exactly or (beside and place.is_number) else row[1]
+        if said:
+            weight += WEIGHTS["order_said"] * (1 + exactly)
+        elif others:
+            weight += WEIGHTS["order_unsaid"]
         if self._read.is_measured and not said and not others:
-            weight -= _UNMEASURED
+            weight += WEIGHTS["order_of_other_dimension"]
         if place.property.many:
             many = said and not _COMMON.search(question)
-            return replace(place.ref, part="size"), weight + 4.0 if many else -MOST_ODDS
+            return replace(place.ref, part="size"), weight + WEIGHTS[
+                "order_by_size"
+            ] if many else -MOST_ODDS
         kind = place.property.type
         unordered = kind in ("boolean", "point") or place.property.unordered
         unordered |= kind == "text" and not ORDERED.search(question)  # names have no best one
@@ -233,22 +236,29 @@ class WholeSearch:
         if _AGED.search(question) and known.aged:  # the question can mean nothing else
             own = [one for one in known.places if _BODILY.search(one.property.name)]
             aged = place in own if own and _OLD.search(question) else says_age(place)
-            weight = max(weight, 0.0) if aged else weight - _AGELESS
+            weight = max(weight, 0.0) if aged else weight + WEIGHTS["order_not_by_age"]
         if said and not exactly and known.is_part_of_best(place):
-            weight -= 2 * _CALLED
+            weight += WEIGHTS["order_by_part_of_name"]
         if known.is_shared(place):
-            weight += _OWNED * self._read.owner_beside(place)  # "the interaction size"
+            weight += WEIGHTS["order_beside_owner"] * self._read.owner_beside(
+                place
+            )  # "the interaction size"
         worth = superlative(question, place.property, descending)
         first = place.of_answer
-        weight += worth + (0.7 if worth > 0 and first else 0.0)
+        weight += worth + WEIGHTS["superlative_of_answer"] * (worth > 0 and first)
         near = self._read.mentions.after(_MOST, 1) & said_words
         if near and not place.of_answer and not exactly:
-            weight -= 2 * _CALLED  # "the most hours" is a sum of hours, "most expensive" is none
+            weight += WEIGHTS[
+                "order_by_summed"
+            ]  # "the most hours" is a sum of hours, "most expensive" is none
         when = _LAST if descending else _FIRST
         if when.search(question) and is_dated(place.property) and first:
             odds = self._read.whole["direction"]
-            weight = max(weight, odds["none"] - odds["desc" if descending else "asc"] + _EARLIEST)
-            weight += _CALLED * bool(self._read.words_of(place))
+            weight = max(
+                weight,
+                odds["none"] - odds["desc" if descending else "asc"] + WEIGHTS["first_by_date"],
+            )
+            weight += WEIGHTS["first_by_said_date"] * bool(self._read.words_of(place))
         return place.ref, weight
 
     def _cut_first(self, plan: Plan, by: PropertyRef) -> float:
@@ -260,7 +270,8 @@ class WholeSearch:
         best = self._read.mentions.of_best | self._read.mentions.before_best
         words = {*self._read.class_words(plan.nodes[by.owner.node])}
         own = {*self._read.class_words(plan.nodes[0])}
-        return _THEN if words - own and words & best and not own & best else -_THEN
+        said = words - own and words & best and not own & best
+        return WEIGHTS["limit_before_join"] * (1 if said else -1)
 
     def _near(self, words: re.Pattern[str], place: Place, known: PlaceWords) -> float:
         """Score whether a property is mentioned within five words after ``words``, as "average".
@@ -271,8 +282,8 @@ class WholeSearch:
         mine = near & {*self._read.words_of(place)}
         between = self._read.mentions.words[min(theirs) + 1 : min(mine)] if mine else []
         if mine and not _OF_WHAT & {*between}:  # the price, of "the average price of books listed"
-            return _CALLED
-        return -_CALLED if theirs else 0.0
+            return WEIGHTS["aggregate_said"]
+        return WEIGHTS["aggregate_of_other"] if theirs else 0.0
 
     def _aggregates(
         self, pattern: Pattern, places: Sequence[Place], state: ConditionState
@@ -287,17 +298,19 @@ class WholeSearch:
         yield NodeRef(0), whole["none"] + having
         yield (
             _Total(Aggregate("count", NodeRef(0))),
-            whole["count"] + 0.5 * self._read.classes[answer][2] + having,
+            whole["count"] + WEIGHTS["count_of_answers"] * self._read.classes[answer][2] + having,
         )
         for node in range(1, len(pattern.nodes)):
             odds = self._read.classes[pattern.nodes[node]][2]
             mine = {*self._read.class_words(pattern.nodes[node])}
             counted = bool(self._read.mentions.after(_MOST, 1) & mine)  # "the most cuisines"
-            odds += _CALLED * (counted and node == pattern.nodes.index(pattern.nodes[node]))
+            odds += WEIGHTS["most_of_class"] * (
+                counted and node == pattern.nodes.index(pattern.nodes[node])
+            )
             if not pattern.nodes[node]:  # "the most awards": what "award received" leads to
                 hops = (hop.relation for hop in pattern.hops if node in (hop.source, hop.target))
                 said = {at for relation in hops for at in self._read.mentions.of(relation)}
-                odds += _COUNTED if said & self._read.mentions.of_best else 0.0
+                odds += WEIGHTS["most_of_relation"] * bool(said & self._read.mentions.of_best)
             yield (
                 _Grouped(NodeRef(0), Aggregate("count", NodeRef(node))),
                 whole["group"] + odds + having,
@@ -312,13 +325,19 @@ class WholeSearch:
                 yield from ((one, odds + having) for one, odds in self._counts(place, places))
             if isinstance(owner, HopRef) and called and not place.property.many:
                 item = Aggregate("count", owner)
-                yield _Grouped(place.ref, item), whole["group"] + having + row[2] + _CALLED
+                yield (
+                    _Grouped(place.ref, item),
+                    whole["group"] + having + row[2] + WEIGHTS["facts_of_asked_column"],
+                )
             if owner != NodeRef(0) and self._near(_DIFFERENT, place, known) > 0:
                 item = Aggregate("count", place.ref)
-                yield _Grouped(NodeRef(0), item), whole["group"] + having + _CALLED
+                yield (
+                    _Grouped(NodeRef(0), item),
+                    whole["group"] + having + WEIGHTS["different_values"],
+                )
             each_of = bool(self._read.of_each & {*self._read.words_of(place)})
             if (row[2] > -2 or each_of) and place.of_answer and not self._read.is_name(place):
-                odds = self._read.classes[answer][2] + max(row[2], -2.0)
+                odds = self._read.classes[answer][2] + max(row[2], -2)
                 yield (
                     _Grouped(place.ref, Aggregate("count", NodeRef(0))),
                     whole["group"] + odds + having - 1,
@@ -333,9 +352,11 @@ class WholeSearch:
                 and bool(self._read.mentions.after(_MOST, 2) & {*self._read.words_of(place)})
             )
             if most:
-                near = _CALLED
+                near = WEIGHTS["aggregate_said"]
             if total:  # "how many copies": not how many things have them
-                near = _TOTALLED * len(relation_phrase(place.property.name).split())
+                near = WEIGHTS["sum_of_how_many"] * len(
+                    relation_phrase(place.property.name).split()
+                )
             elif row[3] < -2 and near <= 0:
                 continue
             if is_id(place) or place.property.many:
@@ -347,8 +368,11 @@ class WholeSearch:
                 item = Aggregate(kind, place.ref)
                 odds = whole[name] + row[3]
                 if total or most:
-                    odds = max(whole[one] for one in ("sum", "count", "group")) + max(row[3], -2.0)
-                odds += having + near + (_SUMMED if name == "sum" and self._summed(place) else 0.0)
+                    odds = max(whole[one] for one in ("sum", "count", "group")) + max(row[3], -2)
+                odds += having + near
+                odds += WEIGHTS["sum_of_unmentioned_facts"] * (
+                    name == "sum" and self._summed(place)
+                )
                 each = bool(self._read.each_words)
                 if not place.of_answer:
                     who = asks_who(self._read.question) and not _ASKS_SUM.match(self._read.question)
@@ -356,9 +380,15 @@ class WholeSearch:
                     yield _Grouped(NodeRef(0), item), odds + apart
                     if not each:
                         asked = _ASKS_NUMBER.match(self._read.question) and near > 0
-                        yield _Total(item), odds + (_CALLED if asked else -0.7)
+                        yield (
+                            _Total(item),
+                            odds
+                            + (
+                                WEIGHTS["total_asked"] if asked else WEIGHTS["total_of_other_class"]
+                            ),
+                        )
                 else:
-                    yield _Total(item), odds - 0.7 * each
+                    yield _Total(item), odds + WEIGHTS["total_beside_each"] * each
                     for other in places:
                         if (
                             other.of_answer
@@ -367,7 +397,7 @@ class WholeSearch:
                             and ((by := self._read.properties[other.owned][2]) > -1
                                  or self._read.of_each & {*self._read.words_of(other)})
                         ):  # fmt: skip
-                            yield _Grouped(other.ref, item), odds + max(by, -1.0)
+                            yield _Grouped(other.ref, item), odds + max(by, -1)
 
     def _compared(
         self, number: Item, places: Sequence[Place], having: float
@@ -400,13 +430,13 @@ class WholeSearch:
         called = asked.of_answer and self._read.is_name(asked)
         if HOW_MANY.match(self._read.question):
             total = Aggregate("count", NodeRef(0) if called else asked.ref)
-            yield _Total(total), whole["count"] + _COUNTED
+            yield _Total(total), whole["count"] + WEIGHTS["count_of_texts"]
         near = self._read.mentions.after(_MOST, 1)
         for other in places:
             same = asked.of_answer and other.of_answer and other.ref != asked.ref
             if same and other.property.type == "text" and near & {*self._read.words_of(other)}:
                 most = Aggregate("count", NodeRef(0) if self._read.is_name(other) else other.ref)
-                yield _Grouped(asked.ref, most), whole["group"] + _COUNTED
+                yield _Grouped(asked.ref, most), whole["group"] + WEIGHTS["most_of_texts"]
 
     def _summed(self, place: Place) -> bool:
         """Return whether "the most points" is a sum over facts whose class is not mentioned."""
@@ -433,8 +463,10 @@ class WholeSearch:
                 by = place.ref
             else:
                 continue
-            odds = whole["having"]["no"] + _CALLED + max(row[place.owned][1:3])
-            odds += _CALLED * (place.of_answer)
+            odds = (
+                whole["having"]["no"] + WEIGHTS["groups_by_date_part"] + max(row[place.owned][1:3])
+            )
+            odds += WEIGHTS["date_part_of_answer"] * place.of_answer
             count = Aggregate("count", NodeRef(0))
             yield (
                 _Grouped(by, count),
@@ -461,13 +493,13 @@ class WholeSearch:
         amounts = [one for one in places if not found and one.is_number and not one.of_answer
                    and _AMOUNT.search(one.property.name)]  # fmt: skip
         for place in amounts[:_AMOUNTS]:
-            odds = _REVENUE - self._read.whole["hops"][str(min(len(pattern.hops), 3))]
+            odds = WEIGHTS["revenue"] - self._read.whole["hops"][str(min(len(pattern.hops), 3))]
             yield _Grouped(NodeRef(0), Aggregate("sum", place.ref)), odds
-            yield _Total(Aggregate("sum", place.ref)), odds - _CALLED
+            yield _Total(Aggregate("sum", place.ref)), odds + WEIGHTS["revenue_in_all"]
         for many, price, together in found:
             if together or not any(one == many and same for one, _, same in found):
                 item = Aggregate("sum", Arithmetic(many, "*", price))
-                odds = _REVENUE - self._read.whole["hops"][str(min(len(pattern.hops), 3))]
+                odds = WEIGHTS["revenue"] - self._read.whole["hops"][str(min(len(pattern.hops), 3))]
                 yield _Total(item), odds
                 yield _Grouped(NodeRef(0), item), odds
 
@@ -477,7 +509,7 @@ class WholeSearch:
         "The average rating of Cloud Atlas" is one number, not one of each reviewer.
         """
         named = {_owner(one) for one in state.where if one.operator == "="}
-        return _OF_EACH if named and NodeRef(0) not in named else 0.0
+        return WEIGHTS["group_beside_named_thing"] if named and NodeRef(0) not in named else 0.0
 
     def _plan(
         self, pattern: Pattern, places: Sequence[Place], state: ConditionState,
@@ -493,7 +525,7 @@ class WholeSearch:
             said = asks_best(self._read.question) and (
                 self._read.plain or asks_one(self._read.question)
             )
-            limit = 1 if odds > _LIMITED or said else None
+            limit = 1 if odds > WEIGHTS["limit_of_one"] or said else None
         where = state.where
         if state.having is not None:
             where = (*where, state.having)
@@ -556,7 +588,7 @@ class WholeSearch:
         return [
             place
             for place in places
-            if self._read.properties[place.owned][2] > 0.0
+            if self._read.properties[place.owned][2] > 0
             or self._read.asks_for(place)
             or (place.of_answer and self._is_beside(self._read.words_of(place)))
         ]
@@ -655,15 +687,17 @@ class WholeSearch:
         subjects, others = self._before_no
         absent = {id_ for one in inner if isinstance(one.right, tuple) for id_ in one.right}
         if absent & subjects:
-            score += _THEN
+            score += WEIGHTS["denied_subject"]
         elif absent & others:
-            score -= _THEN
+            score += WEIGHTS["denied_bystander"]
         if NO.search(self._read.bare):
-            score += 2.0
+            score += WEIGHTS["hop_denied"]
             score += self._denied(pattern)
         without = (Without(pattern.hops[start:], inner),)
         asked = [place.ref for place in places if place.of_answer and self._read.asks_for(place)]
-        score += _ALONE * (not asked and self._names_itself(replace(state, where=outer)))
+        score += WEIGHTS["named_thing_given"] * (
+            not asked and self._names_itself(replace(state, where=outer))
+        )
         none = self._read.whole["aggregate"]["none"] + self._read.whole["having"]["no"]
         given: list[tuple[Item, float]] = [(asked[0] if asked else NodeRef(0), 0.0)]
         given += [
@@ -704,7 +738,7 @@ class WholeSearch:
         if near & {*mentions.of(last.relation)}:
             return 0.0
         others = {at for hop in pattern.hops[:-1] for at in mentions.of(hop.relation)}
-        return -3.0 if near & others else 0.0
+        return WEIGHTS["other_hop_denied"] if near & others else 0.0
 
 
 def _is_of_one(by: Item | None, state: ConditionState) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kgqa.planning.question_words import COMPARED, is_dated, measured, superlative
 from kgqa.queries.plan import NodeRef, PropertyRef
+from kgqa.weights import weights
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +28,7 @@ class Bound(NamedTuple):
     value: Value
 
 
+WEIGHTS = weights("planning")
 _BOUND = re.compile(
     r"\b(?:(?:(?P<degree>more|less|fewer) (?:\w+ ){0,2}?(?P<of>\w+ )?|(?P<er>\w+er) (?:\w+ ){0,2}?)"
     r"than|(?P<time>after|before|since|until|prior to)"
@@ -35,7 +37,6 @@ _BOUND = re.compile(
     re.IGNORECASE,
 )
 _BEFORE = 60  # characters before the name that are searched
-_MEASURED, _NAMED, _OTHER = 4.0, 3.0, -5.0  # scores of a property by how well it fits
 
 
 def bound_before(question: str, start: int) -> re.Match[str] | None:
@@ -91,17 +92,19 @@ def compared(
         if not dated:
             return None
         later = COMPARED[">"].search(words) or "since" in words
-        return (">" if later else "<"), _MEASURED
+        return (">" if later else "<"), WEIGHTS["bound_of_dimension"]
     best = _as_best(said)
     if best:
         down, up = (superlative(best, property_, side) for side in (True, False))
-        fits = measured(best, property_.name) or (dated and down != up and abs(down - up) > 4)
+        fits = measured(best, property_.name) or (
+            dated and down != up and abs(down - up) > WEIGHTS["superlative_direction"]
+        )
         if fits and down != up:
-            return (">" if down > up else "<"), _MEASURED
+            return (">" if down > up else "<"), WEIGHTS["bound_of_dimension"]
     high, low = (COMPARED[sign].search(words) for sign in (">", "<"))
     if bool(high) == bool(low):
         return None
-    return (">" if high else "<"), _NAMED if mentioned else _OTHER
+    return (">" if high else "<"), WEIGHTS["bound_said"] if mentioned else WEIGHTS["bound_unsaid"]
 
 
 def _as_best(said: re.Match[str]) -> str:

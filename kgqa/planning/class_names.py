@@ -16,6 +16,7 @@ import numpy as np
 from kgqa.lexicon.english import english
 from kgqa.models.kept_vectors import KeptVectors
 from kgqa.paths.words import relation_phrase
+from kgqa.weights import weights
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,10 +28,8 @@ if TYPE_CHECKING:
     from kgqa.models.sentence_encoder import SentenceEncoder
     from kgqa.queries.join import QueryStore
 
+WEIGHTS = weights("planning")
 _SHOWN = 3  # entity names encoded for a class
-_COMMON = 0.5  # weight of a noun's mean similarity to all classes, subtracted
-_SURE = 0.77  # least score of a noun: sum of three cosines, less that mean
-_CLEAR = 0.2  # or the least lead over the second noun
 _ASKING = re.compile(
     r"^\W*(?:which|what|who|where|list|show|name|how many|how much|how long)\b"
     r"(?:\s+(?:are|is|all|the|of|does|do|did|was|were|a|an|average|in|at|\d+|one|two|three))*\s*",
@@ -80,12 +79,14 @@ def class_words(
     vectors = np.stack([_unit(encode(texts)) for texts in (by_relations, both)])
     nouns = english()["words"]["nouns"].split()  # ties go to the earlier noun
     to_noun = (vectors.sum(axis=0) + _unit(encode(shown))) @ _unit(encode(nouns)).T
-    to_noun = to_noun - _COMMON * to_noun.mean(axis=0, keepdims=True)
+    to_noun = to_noun - WEIGHTS["noun_likeness_to_all"] * to_noun.mean(axis=0, keepdims=True)
     called = {}
     own = {type_.name for type_ in schema.types}
     for one, row in zip(schema.types, to_noun, strict=True):
         noun, (second, first) = nouns[int(row.argmax())], np.sort(row)[-2:]
-        sure = (first >= _SURE or first - second >= _CLEAR) and noun not in own
+        sure = (
+            first >= WEIGHTS["noun_score"] or first - second >= WEIGHTS["noun_lead"]
+        ) and noun not in own
         called[one.name] = noun if sure else one.name
     return ClassWords(called, vectors, encoder)
 

@@ -34,6 +34,7 @@ from kgqa.planning.schema_parts import ENTITY, FoundValue, Owned
 from kgqa.queries.check import NUMBERS, operators
 from kgqa.queries.plan import NOT_OF_CLASS, Aggregate, Comparison, NodeRef, PropertyRef, owners
 from kgqa.queries.values import DATES
+from kgqa.weights import weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -42,36 +43,15 @@ if TYPE_CHECKING:
     from kgqa.queries.plan import AggregateKind, Operator
     from kgqa.understanding.literals import Stating
 
+WEIGHTS = weights("planning")
 CONDITIONS = 6  # states kept: the beam's width
-_HAS_VALUE = 2.5  # for a property that holds the stated value
-_LATE = 2.5  # for the class mentioned last, of two with that property
-_NOT_HELD = -1.5  # for a property that does not hold it
-_SIDE = 0.4  # for the right one of two nodes of a class
-_LACKS = -5.0  # for a property of which no value contains the text
-_COMPARED = 1.0  # more, for a literal with a comparison: "more than 15"
-_UNUSED_PLAIN = 1.7  # factor of the penalty for an unused literal
-_FIRST = 0.5  # for a property of the requested class
-_CLOSE = 1.5  # for a property whose mention is the nearest to a literal
-_UNSAID = 2.0  # distance added for a property that is not mentioned
-_NEAR = 9.0  # distance in words from which a mention is not near
-_FLAG = 3.0  # for a mentioned flag
-_WON = 4.0  # for the rank in a question about placings
-_PAIR = 3.0  # for a comparison of two properties
+_UNSAID = 2  # distance added for a property that is not mentioned
+_NEAR = 9  # distance in words from which a mention is not near
 _SHARED = 6  # most words between two properties compared with one number
 _BESIDE = 40  # most characters between "average" and its number
-_AVERAGED = 4.0  # for a comparison of an average
-_SIZE = 4.0  # for the size of a list mentioned beside a number
-_TIMELESS = 4.0  # off, for a number property other than a year for "in 1997"
 _IN_A_YEAR = re.compile(
     r"\b(?:in|on|since|before|after|during|until|by|of|season|year)(?: the)? $", re.I
 )
-_LASTING = 4.0  # for a duration or an age, if a time span is stated
-_COUNTED = 4.5  # for a number directly before the counted class
-_CONTRADICTED = 6.0  # off, for a condition that contradicts another
-_BOUND_ITSELF = -6.0  # for a bound's entity as an answer
-_ALIKE = 3.0  # for "not B" at the place of A, in "A but not B"
-_OF_BOTH = 3.0  # for a second class of the answers
-_DENIED = 2.0  # for a negated comparison
 _ANY = re.compile(r"any|some")
 _HAVING = re.compile(r"with|have|has|having|had|includ\w*|known|whose")
 
@@ -182,7 +162,9 @@ class ConditionSearch:
             states = self._best(
                 self._with_literal(state, literal, pattern, places) for state in states
             )
-        pairs = [(_PAIR, one) for one in self._compared(places)] + self._averaged(places)
+        pairs = [
+            (WEIGHTS["properties_compared"], one) for one in self._compared(places)
+        ] + self._averaged(places)
         if pairs:
             states = self._best(self._with_pair(state, pairs) for state in states)
         states = self._best(self._with_flags(state, places) for state in states)
@@ -203,9 +185,9 @@ class ConditionSearch:
                 start = self._read.mentions.start_of(max(said))
                 denied = denies(self._read.question, start)
                 operator: Operator = NOT_OF_CLASS if denied else "is a"
-                worth, odds = _OF_BOTH, self._read.whole["without"]
+                worth, odds = WEIGHTS["second_class"], self._read.whole["without"]
                 if denied:  # as a negated hop
-                    worth += max(0.0, odds["yes"] - odds["no"]) + _DENIED
+                    worth += max(0.0, odds["yes"] - odds["no"]) + WEIGHTS["comparison_denied"]
                 yield state.also(Comparison(NodeRef(0), operator, (name,)), worth)
 
     @staticmethod
@@ -225,7 +207,7 @@ class ConditionSearch:
         odds = 0.0 if place.owned in state.used else self._read.properties[place.owned][0]
         one = Comparison(place.ref, operator, (value,))  # type: ignore[arg-type]
         vain = not place.property.many and any(_contradict(one, other) for other in state.where)
-        worth = odds + bonus - _CONTRADICTED * vain
+        worth = odds + bonus + WEIGHTS["contradiction"] * vain
         return state.also(one, worth, used=state.used | {place.owned})
 
     def _with_value(
@@ -246,17 +228,21 @@ class ConditionSearch:
         for place in places:
             if place.owned in value.fields:
                 stored = value.fields[place.owned]
-                again = _HAS_VALUE - 3.0 * any(one.left == place.ref for one in state.where)
+                again = WEIGHTS["value_held"] + WEIGHTS["place_taken"] * any(
+                    one.left == place.ref for one in state.where
+                )
                 if isinstance(place.ref.owner, NodeRef):
                     again += self._side(pattern, place.ref.owner.node, value)
                 itself = self._read.is_name(place) and place.of_answer
-                again += _BOUND_ITSELF * bool(bound and itself)
+                again += WEIGHTS["bound_itself"] * bool(bound and itself)
                 own = denied and place.of_answer
                 if own and itself and not others:
                     continue
                 if denied and value.things and self._is_alike(state, value):
                     node = _node_of(place.ref.owner, pattern)
-                    again += -_ALIKE if own else _ALIKE * _walked_alike(state, pattern, node)
+                    again += WEIGHTS["denied_at_same_place"] * (
+                        -1 if own else _walked_alike(state, pattern, node)
+                    )
                 added = self._add(state, place, "<>" if own else "=", stored[0], again)
                 if denied and not own:
                     away = _node_of(place.ref.owner, pattern)
@@ -268,7 +254,9 @@ class ConditionSearch:
         for node, name in enumerate(pattern.nodes):
             if stored := value.entities(name, _steps_at(pattern, node)):
                 ref = NodeRef(node)
-                again = _HAS_VALUE - 3.0 * any(one.left == ref for one in state.where)
+                again = WEIGHTS["value_held"] + WEIGHTS["place_taken"] * any(
+                    one.left == ref for one in state.where
+                )
                 again += self._side(pattern, node, value)
                 own = denied and not node
                 if own and not others:
@@ -279,10 +267,12 @@ class ConditionSearch:
                 if own:
                     operator = "not in" if len(stored) > 1 else "<>"
                 odds = self._read.properties.get((ENTITY, name, "name"), (0.0,))[0]
-                odds += _BOUND_ITSELF * bool(bound and not node)
+                odds += WEIGHTS["bound_itself"] * bool(bound and not node)
                 one = Comparison(ref, operator, stored)  # type: ignore[arg-type]
                 if denied and self._is_alike(state, value):
-                    again += -_ALIKE if own else _ALIKE * _walked_alike(state, pattern, node)
+                    again += WEIGHTS["denied_at_same_place"] * (
+                        -1 if own else _walked_alike(state, pattern, node)
+                    )
                 added = state.also(one, odds + again)
                 yield added.without(node) if denied and not own else added
 
@@ -310,7 +300,7 @@ class ConditionSearch:
             mentioned = bool(self._read.words_of(place))
             found = compared(said, place.property, mentioned=mentioned)
             if found is not None:
-                yield self._add(state, place, found[0], held, _HAS_VALUE + found[1])
+                yield self._add(state, place, found[0], held, WEIGHTS["value_held"] + found[1])
 
     def _side(self, pattern: Pattern, node: int, value: FoundValue) -> float:
         """Score which of several nodes of one class a value restricts.
@@ -322,7 +312,7 @@ class ConditionSearch:
             return 0.0
         at, mentions = self._read.mentions.at(value.start), self._read.mentions
         near = any({*range(at - 3, at)} & {*mentions.of(hop.relation)} for hop in pattern.hops)
-        return _SIDE if near == bool(node) else -_SIDE
+        return WEIGHTS["side_of_value"] * (1 if near == bool(node) else -1)
 
     def _either(
         self, state: ConditionState, value: FoundValue, pattern: Pattern, places: Sequence[Place]
@@ -343,7 +333,7 @@ class ConditionSearch:
             stored = value.fields.get(owned, ())[:1]
         if stored:
             right = (*last.right, *stored)  # type: ignore[misc]
-            yield state.instead(Comparison(last.left, "in", right), _HAS_VALUE)
+            yield state.instead(Comparison(last.left, "in", right), WEIGHTS["value_held"])
 
     def _either_of(
         self, state: ConditionState, start: int, places: Sequence[Place]
@@ -369,8 +359,8 @@ class ConditionSearch:
     ) -> Iterator[ConditionState]:
         """Yield the state with a literal unused, and with each comparison that it may be."""
         kind = "quoted" if literal.kind == "text" else literal.kind
-        times = _UNUSED_PLAIN if self._read.plain else 1.0
-        times += _COMPARED * (literal.operator not in ("=", "contains"))
+        times = WEIGHTS["unused_literal_of_triples"] if self._read.plain else 1.0
+        times += WEIGHTS["unused_comparison"] * (literal.operator not in ("=", "contains"))
         if kind == "quoted" and str(literal.value) in self._read.parts.names:
             yield state
             return
@@ -387,10 +377,10 @@ class ConditionSearch:
         if last is not None and isinstance(last.left, PropertyRef):
             before_ = last.right if isinstance(last.right, tuple) else ()
             both = (*before_, str(literal.value) if isinstance(before_[0], str) else literal.value)
-            yield state.instead(Comparison(last.left, "in", both), _HAS_VALUE)
+            yield state.instead(Comparison(last.left, "in", both), WEIGHTS["value_held"])
         for place in places:
             type_, many, near = place.property.type, place.property.many, close[place.ref]
-            near += _LASTING * bool(lasts) * (1 if place.ref in lasts else -1)
+            near += WEIGHTS["time_span"] * bool(lasts) * (1 if place.ref in lasts else -1)
             operator, value = literal.operator, in_unit(literal, place.property.name)
             if denied:
                 yield from self._with_denied(state, literal, value, near, pattern, place)
@@ -398,32 +388,40 @@ class ConditionSearch:
             if literal.kind == "number":
                 if many and near > 0:
                     size = replace(place, ref=replace(place.ref, part="size"))
-                    yield self._add(state, size, operator, value, _SIZE)
+                    yield self._add(state, size, operator, value, WEIGHTS["size_compared"])
                 elif type_ in NUMBERS and not many:
                     timeless = year and not is_dated(place.property)
-                    near -= _TIMELESS * bool(timeless)
-                    near += _COMPARED * bool(year and not timeless)
+                    near += WEIGHTS["year_on_other_number"] * bool(timeless)
+                    near += WEIGHTS["year_on_date"] * bool(year and not timeless)
                     added = self._add(state, place, operator, value, near)
                     yield added
                     for other in self._beside(place, literal, places):
-                        yield self._add(added, other, operator, value, _CLOSE)
+                        yield self._add(
+                            added, other, operator, value, WEIGHTS["second_property_compared"]
+                        )
                 elif when := _in_time(literal, value, type_):
-                    yield self._add(state, place, operator, when, 0.5 + near)
+                    yield self._add(state, place, operator, when, WEIGHTS["date_by_type"] + near)
             elif literal.kind == "date" and len(str(value)) == 2:  # a month of any year
                 if type_ in DATES:
                     part = replace(place, ref=replace(place.ref, part="month"))
-                    yield self._add(state, part, operator, int(value), 0.5 + near)
+                    yield self._add(
+                        state, part, operator, int(value), WEIGHTS["date_by_type"] + near
+                    )
             elif literal.kind == "date":
                 if type_ in DATES:
-                    yield self._add(state, place, operator, value, 0.5 + near)
+                    yield self._add(state, place, operator, value, WEIGHTS["date_by_type"] + near)
                 elif type_ == "integer" and len(str(value)) == 4:
                     yield self._add(state, place, operator, int(value), near)
             elif type_ == "text" and operator in operators(type_):
-                near += _LACKS * (place.owned in self._read.lacking.get(str(value), ()))
+                near += WEIGHTS["text_in_no_value"] * (
+                    place.owned in self._read.lacking.get(str(value), ())
+                )
                 if operator != "=":
                     yield self._add(state, place, operator, value, near)
                 else:
-                    yield self._add(state, place, "contains", value, _NOT_HELD + near)
+                    yield self._add(
+                        state, place, "contains", value, WEIGHTS["text_held_by_none"] + near
+                    )
         if (literal.operator, literal.value) == (">=", 1) and pattern.hops:
             yield state  # a hop is one, at least
         if literal.kind == "number" and state.having is None:
@@ -447,10 +445,14 @@ class ConditionSearch:
         if place.property.many:
             return
         if place.of_answer:
-            added = self._add(state, place, OPPOSITE[literal.operator], value, _DENIED + near)
+            added = self._add(
+                state, place, OPPOSITE[literal.operator], value, WEIGHTS["comparison_denied"] + near
+            )
             yield replace(added, denied=added.denied + 1)
         else:
-            added = self._add(state, place, literal.operator, value, _DENIED + near)
+            added = self._add(
+                state, place, literal.operator, value, WEIGHTS["comparison_denied"] + near
+            )
             yield added.without(_node_of(place.ref.owner, pattern))
 
     def _beside(self, place: Place, literal: Stating, places: Sequence[Place]) -> Iterator[Place]:
@@ -485,7 +487,11 @@ class ConditionSearch:
                     number = Aggregate(kind, place.ref)
                     value = in_unit(literal, place.property.name)
                     one = Comparison(number, literal.operator, (value,))  # type: ignore[arg-type]
-                    score = state.score + self._read.properties[place.owned][3] + _AVERAGED
+                    score = (
+                        state.score
+                        + self._read.properties[place.owned][3]
+                        + WEIGHTS["aggregate_compared"]
+                    )
                     yield replace(state, having=one, score=score + close[place.ref])
         grouped = any(one.of_answer and self._read.asks_for(one) for one in places)
         for node in range(0 if grouped else 1, len(pattern.nodes)):
@@ -493,10 +499,14 @@ class ConditionSearch:
             number = Aggregate("count", NodeRef(node))
             count = Comparison(number, literal.operator, (literal.value,))  # type: ignore[arg-type]
             after = self._read.question[literal.end : literal.end + 40]
-            bonus = _COUNTED * bool(name in self._read.classes and self._counts(after, name))
+            bonus = WEIGHTS["number_before_class"] * bool(
+                name in self._read.classes and self._counts(after, name)
+            )
             words = re.findall(r"[a-z]+", after.lower())[:2]
             into = [hop.relation for hop in pattern.hops if hop.target == node]
-            bonus = max(bonus, 1.5 * any(says(words, one) for one in into))
+            bonus = max(
+                bonus, WEIGHTS["number_before_relation"] * any(says(words, one) for one in into)
+            )
             score = state.score + self._read.classes[name][2] + bonus
             score += self._read.whole["having"]["yes"] - self._read.whole["having"]["no"]
             yield replace(state, having=count, score=score)
@@ -526,22 +536,24 @@ class ConditionSearch:
         latest: dict[object, int] = {}
         for place in places:
             found = [
-                1.0 * (first - at) if at < first else 1.0 + 1.5 * (at - last)
+                first - at if at < first else 1 + WEIGHTS["distance_after"] * (at - last)
                 for at in self._read.words_of(place)
                 if not first <= at <= last
             ]
             unsaid = 1 - self._read.mentions.share(place.property.name, place.owned[1])
-            away[place.ref] = min(found, default=99.0) + _UNSAID * unsaid
+            away[place.ref] = min(found, default=99) + _UNSAID * unsaid
             before = [at for at in self._read.node_words(pattern, place) if at < first]
             latest[place.ref] = max(before, default=-1)
-        nearest = min(away.values(), default=99.0)
+        nearest = min(away.values(), default=99)
         if nearest > _NEAR:
             return dict.fromkeys(away, 0.0)
         close: dict[object, float] = {}
         for place in places:
             same = [latest[one.ref] for one in places if one.owned[2] == place.owned[2]]
-            late = (latest[place.ref] == max(same)) - 0.5 if min(same) < max(same) else 0.0
-            close[place.ref] = (_CLOSE if away[place.ref] == nearest else -_CLOSE) + late * _LATE
+            late = (latest[place.ref] == max(same)) or -1 if min(same) < max(same) else 0
+            close[place.ref] = (
+                WEIGHTS["literal_near_mention"] * (1 if away[place.ref] == nearest else -1)
+            ) + late * WEIGHTS["literal_of_last_owner"]
         return close
 
     def _compared(self, places: Sequence[Place]) -> list[Comparison]:
@@ -592,10 +604,13 @@ class ConditionSearch:
                     continue
                 worth = self._read.properties[place.owned][0]
                 named = close & {*self._read.words_of(place)}
-                worth += _CLOSE * (1 if named or self._read.measures(place) else -1)
-                worth += _FIRST * (place.of_answer)
+                worth += WEIGHTS["average_said"] * (
+                    1 if named or self._read.measures(place) else -1
+                )
+                worth += WEIGHTS["average_of_answers"] * (place.of_answer)
+                worth += WEIGHTS["properties_compared"]
                 number = Aggregate("average", place.ref)
-                found.append((_PAIR + worth, Comparison(place.ref, operator, number)))  # type: ignore[arg-type]
+                found.append((worth, Comparison(place.ref, operator, number)))  # type: ignore[arg-type]
         return found
 
     @staticmethod
@@ -622,13 +637,14 @@ class ConditionSearch:
         for place in places:
             odds = self._read.properties[place.owned][0]
             if won and place.is_number and PLACE.search(place.property.name):
-                yield self._add(state, place, "=", won, _WON - odds)
+                yield self._add(state, place, "=", won, WEIGHTS["place_won"] - odds)
             said = self._read.words_of(place)
             flag = place.property.type == "boolean"
             opposite = flag and says_opposite(self._read.question, place.property.name)
             share = self._read.mentions.share(place.property.name, place.owned[1])
-            least = {"text": 1.0, "date": 0.5, "datetime": 0.5}.get(place.property.type, 2.0)
-            none = bool(denied_words & {*said}) and share >= least
+            half = place.property.type in ("date", "datetime") and 2 * share >= 1
+            none = bool(denied_words & {*said})
+            none &= half or (place.property.type == "text" and share == 1)
             none |= place.is_number and self._is_denied(place)
             ended = bool(ends and DEATH.search(place.property.name))
             if any(place.owned[2] == name for *_, name in state.used) or (
@@ -638,19 +654,25 @@ class ConditionSearch:
             if flag and denied and not (said or opposite):
                 continue  # "not" refers to something else
             if ended:
-                yield state.also(Comparison(place.ref, ends), _FLAG)  # type: ignore[arg-type]
+                yield state.also(Comparison(place.ref, ends), WEIGHTS["flag_said"])  # type: ignore[arg-type]
             if flag:
                 # of several flags, "no" denies the one that it stands before
                 denies = bool(denied_words & {*said}) if len(named) > 1 else denied
                 holds = denies == opposite
-                worth = _FLAG - min(0.0, odds) * opposite if said or opposite else 0.0
+                worth = (
+                    WEIGHTS["flag_said"] - min(0.0, odds) * opposite if said or opposite else 0.0
+                )
                 yield self._add(state, place, "=", holds, worth)
                 every = self._add(every, place, "=", holds, worth) if said else every
             elif none or (
-                odds > 0.5 and said and (denied or self._read.mentions.after(_HAVING) & {*said})
+                2 * odds > 1 and said and (denied or self._read.mentions.after(_HAVING) & {*said})
             ):
                 one = self._there(place, there=not denied)
-                worth = max(0.0, odds) + _FLAG if none else 0.5 * odds - 0.5
+                worth = (
+                    max(0, odds) + WEIGHTS["flag_said"]
+                    if none
+                    else WEIGHTS["existing_value_odds"] * odds + WEIGHTS["existing_value"]
+                )
                 yield state.also(one, worth, used=state.used | {place.owned})
         if len(named) > 1:
             yield every

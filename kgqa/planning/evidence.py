@@ -31,6 +31,7 @@ from kgqa.planning.schema_parts import ENTITY, FoundValue, Owned, SchemaParts
 from kgqa.queries.check import NUMBERS
 from kgqa.queries.plan import Hop, HopRef, NodeRef, PropertyRef
 from kgqa.understanding.asked import asks_best, asks_calculated
+from kgqa.weights import weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -40,24 +41,42 @@ if TYPE_CHECKING:
     from kgqa.models.plan_scorer import PlanScores
     from kgqa.understanding.literals import Stated
 
-MOST_ODDS = 7.0
+WEIGHTS = weights("planning")
+MOST_ODDS = 7
 UNUSED = {
-    "quoted": -10.0,
-    "name": -12.0,
-    "value": -5.0,
-    "entity": -9.0,
-    "number": -3.5,
-    "date": -4.0,
+    "quoted": WEIGHTS["unused_quoted"],
+    "name": WEIGHTS["unused_name"],
+    "value": WEIGHTS["unused_value"],
+    "entity": WEIGHTS["unused_entity"],
+    "number": WEIGHTS["unused_number"],
+    "date": WEIGHTS["unused_date"],
+}
+# what the scorer's log-odds of each role of a part count, as kgqa.models.plan_scorer.ROLES
+_CLASS = (WEIGHTS["class_used"], WEIGHTS["class_answer"], WEIGHTS["class_counted"])
+_CLASS_OF_TRIPLES = (
+    WEIGHTS["class_of_triples_used"],
+    WEIGHTS["class_of_triples_answer"],
+    WEIGHTS["class_of_triples_counted"],
+)
+_HOP = (WEIGHTS["hop_used"], WEIGHTS["hop_tail"], WEIGHTS["hop_without"])
+_PROPERTY = (
+    WEIGHTS["property_compared"],
+    WEIGHTS["property_ordered"],
+    WEIGHTS["property_given"],
+    WEIGHTS["property_aggregated"],
+)
+_WHOLE = {
+    "aggregate": WEIGHTS["aggregate"],
+    "direction": WEIGHTS["direction"],
+    "limit": WEIGHTS["limit"],
+    "without": WEIGHTS["without"],
+    "having": WEIGHTS["having"],
+    "hops": WEIGHTS["hops"],
 }
 _VERBS = english_words("verbs")
 _CHOICE = re.compile(r"[,:;] [^,:;?]+(?:, [^,:;?]+)*,? or [^?]+\W*$", re.IGNORECASE)
 _OTHER = re.compile(r"(?:an)?other")
-_OF_PLAIN = 0.4  # weight of the log-odds of a class without a name
-_HELD = -0.5  # least log-odds of a class with an entity that may be mentioned
-_OF_ROWS = 1.0  # least log-odds of a table's rows, if no name is the requested noun
-_SAID, _UNSAID = 1.0, -4.0  # for a mentioned and an unmentioned parallel relation
-_OF_WORD = 2.0  # for a mentioned relation between unnamed classes
-_OF_NOUN = 2.0  # and if it is the requested noun: "the sponsors"
+_OF_ROWS = 1  # least log-odds of a table's rows, if no name is the requested noun
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +152,15 @@ class QuestionReading:
         for ref, odds in zip(self.refs, self.scores.parts, strict=True):
             row = [max(-MOST_ODDS, min(MOST_ODDS, float(score))) for score in odds]
             if isinstance(ref, str):
-                self.classes[ref] = [_OF_PLAIN * one for one in row] if self.plain else row
+                self.classes[ref] = _weighted(_CLASS_OF_TRIPLES if self.plain else _CLASS, row)
             elif ref in self.parts.hops:
-                self.hops[ref] = row
+                self.hops[ref] = _weighted(_HOP, row)
             else:
-                self.properties[ref] = row  # type: ignore[index]
-        self.whole = self.scores.whole
+                self.properties[ref] = _weighted(_PROPERTY, row)  # type: ignore[index]
+        self.whole = {
+            name: {value: _WHOLE[name] * odds for value, odds in values.items()}
+            for name, values in self.scores.whole.items()
+        }
         self.mentions = Mentions(self.question)
         if self.averaged:
             kinds = self.whole["aggregate"]
@@ -170,10 +192,10 @@ class QuestionReading:
         self.columns = {one for one in held if one and not self.parts.index.properties(one)}
         for name in held & self.classes.keys():
             used, *others = self.classes[name]
-            self.classes[name] = [max(used, _HELD), *others]
+            self.classes[name] = [max(used, WEIGHTS["value_class_odds"]), *others]
         for hop, (used, *others) in self.hops.items():
             if held & {hop[0], hop[2]}:
-                self.hops[hop] = [max(used, _HELD), *others]
+                self.hops[hop] = [max(used, WEIGHTS["value_class_odds"]), *others]
 
     @cached_property
     def held_by(self) -> set[str]:
@@ -196,13 +218,19 @@ class QuestionReading:
         if self.plain or self.parts.is_large:  # class names are less informative there
             first = re.findall(r"[a-z]+", asked_noun(self.question).lower())[:2]
             for hop, (used, *others) in self.hops.items():
-                more = _OF_WORD * self.said[hop] + _OF_NOUN * says(first, self.phrases[hop])
+                more = WEIGHTS["relation_said"] * self.said[hop] + WEIGHTS["relation_asked"] * says(
+                    first, self.phrases[hop]
+                )
                 self.hops[hop] = [used + more, *others]
         for hops in pairs.values():
             said = any(self.said[hop] for hop in hops)
             for hop in hops if len({one[1] for one in hops}) > 1 and said else ():
                 used, *others = self.hops[hop]
-                self.hops[hop] = [used + (_SAID if self.said[hop] else _UNSAID), *others]
+                self.hops[hop] = [
+                    used
+                    + (WEIGHTS["parallel_said"] if self.said[hop] else WEIGHTS["parallel_unsaid"]),
+                    *others,
+                ]
         mentioned = {
             hop[1]: {*relation_phrase(hop[1]).split()} for hop in self.hops if self.said[hop]
         }
@@ -211,7 +239,7 @@ class QuestionReading:
             beyond = [own - other for other in mentioned.values() if other < own]
             if any(not says(words, " ".join(rest)) for rest in beyond):
                 used, *others = self.hops[hop]  # "formerly owned by", of "owned by"
-                self.hops[hop] = [used + _UNSAID, *others]
+                self.hops[hop] = [used + WEIGHTS["relation_says_more"], *others]
 
     def _phrase(self, hop: tuple[str, str, str]) -> str:
         """Return a relation's words without those of its head class: of "bridge type", "type"."""
@@ -497,6 +525,11 @@ class QuestionReading:
             for one in self.parts.index.hop_properties(hop, pattern.nodes).values():
                 if (owned := ("relation", hop.relation, one.name)) in self.properties:
                     yield Place(PropertyRef(HopRef(number), one.name), one, owned)
+
+
+def _weighted(weights: Sequence[float], odds: Sequence[float]) -> list[float]:
+    """Return the log-odds of each role by its weight."""
+    return [weight * one for weight, one in zip(weights, odds, strict=True)]
 
 
 def is_id(place: Place) -> bool:

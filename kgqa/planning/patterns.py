@@ -12,25 +12,16 @@ from typing import TYPE_CHECKING
 from kgqa.planning.evidence import Pattern, QuestionReading
 from kgqa.planning.question_words import named, names_class, says, turn
 from kgqa.queries.plan import Hop
+from kgqa.weights import weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+WEIGHTS = weights("planning")
 PATTERNS = 14  # patterns kept: the beam's width
-_VALUED = 3.0  # for a class that holds the requested noun as a value
 _MOST_HOPS = 3
-_HAS_VALUE = 2.5  # for a class that holds a stated value
-_NEAR = 8.0  # weight of the similarity of an unnamed class
-_AGAIN = -3.5  # for a relation that the pattern already has
-_PARALLEL = -3.0  # for a second, unmentioned relation between two classes
-_SAME = 0.5  # for two relations between the same two nodes
-_NOT_EACH = -8.0  # for a pattern without the class of "for each"
-_ANYTHING = -2.0  # for a node without a class
-_CALLED = 3.0  # for one that a mentioned relation leads to: languages
-_BRIDGE = -1.0  # for a class between two mentioned ones
 _LONGEST_BRIDGE = 4  # hops
 _COMMON = 3  # hops added to a way through a node that many share
-_SECOND = -0.5  # for a second node of a class
 
 
 class PatternSearch:
@@ -52,9 +43,9 @@ class PatternSearch:
         level = [
             Pattern(
                 (name,), (),
-                odds[0] + odds[1] + _NEAR * near.get(name, 0.0)
+                odds[0] + odds[1] + WEIGHTS["class_similarity"] * near.get(name, 0.0)
                 + max(named(self._read.question, one) for one in self._read.called_class(name))
-                + _VALUED * (name in self._read.held_by),
+                + WEIGHTS["class_holds_noun"] * (name in self._read.held_by),
             )
             for name, odds in self._read.classes.items()
         ]  # fmt: skip
@@ -63,13 +54,17 @@ class PatternSearch:
             for one in level
         ]
         if "" in self._read.classes:  # a question seldom asks for entities of any class
-            level = [replace(one, score=_ANYTHING) if one.nodes == ("",) else one for one in level]
+            level = [
+                replace(one, score=WEIGHTS["any_class"]) if one.nodes == ("",) else one
+                for one in level
+            ]
         level = nlargest(PATTERNS, level, key=lambda one: one.score)
         every: dict[tuple[object, ...], Pattern] = {}
         for hops in range(_MOST_HOPS + 1):
             for one in level:
-                nothing = _ANYTHING * 2 if one.nodes == ("",) else 0.0
-                nothing -= _CALLED * (one.nodes[0] in self._read.parts.value_nodes and not hops)
+                nothing = WEIGHTS["any_class_alone"] * (one.nodes == ("",))
+                alone = one.nodes[0] in self._read.parts.value_nodes and not hops
+                nothing += WEIGHTS["values_alone"] * alone
                 walked = hops - len({*one.nodes[1:]} & self._read.columns)
                 total = replace(one, score=one.score + whole[str(min(walked, 3))] + nothing)
                 every.setdefault(one.key(), total)
@@ -91,8 +86,9 @@ class PatternSearch:
         if relation is None:
             return 0.0
         if literally:  # "the cheapest" means the owner of a price
-            return _CALLED * says(self._read.mentions.words, relation) or -_CALLED
-        return _CALLED if self._read.mentions.of(relation) else 0.0
+            said = says(self._read.mentions.words, relation)
+            return WEIGHTS["values_asked"] * (1 if said else -1)
+        return WEIGHTS["values_said"] * bool(self._read.mentions.of(relation))
 
     def _place_for(self, pattern: Pattern) -> float:
         """Score a pattern by whether its classes hold the question's values and groups."""
@@ -100,9 +96,9 @@ class PatternSearch:
         worth = 0.0
         for value in self._read.values:
             held = any(owner in classes for _, owner, _ in value.fields)
-            worth += _HAS_VALUE if held else self._read.unused(value)
+            worth += WEIGHTS["class_holds_value"] if held else self._read.unused(value)
         each = self._read.each
-        return worth + (_NOT_EACH if each and not each & {*pattern.nodes} else 0.0)
+        return worth + (WEIGHTS["each_left_out"] if each and not each & {*pattern.nodes} else 0.0)
 
     @cached_property
     def _steps(self) -> dict[str, list[tuple[str, bool, str, bool, float]]]:
@@ -165,7 +161,8 @@ class PatternSearch:
                         away = (*away, away[source] + 1)
                         source, nodes = len(nodes), (*nodes, to)
                     common = sum(two[1] and not one[1] for one, two in pairwise(way))
-                    odds = self._read.classes[far][0] + _BRIDGE * (len(way) - 1 + 1.5 * common)
+                    odds = self._read.classes[far][0] + WEIGHTS["bridge"] * (len(way) - 1)
+                    odds += WEIGHTS["bridge_pointed_to"] * common
                     yield Pattern(nodes, hops, pattern.score + odds, away)
 
     def _longer(self, pattern: Pattern) -> Iterator[Pattern]:
@@ -180,7 +177,9 @@ class PatternSearch:
         plain = self._read.plain
         for (head, relation, tail), odds in self._read.hops.items():
             again = any(relation == name for name, _ in walked)
-            worth = _AGAIN if again else odds[0]  # the log-odds of a relation count once
+            worth = (
+                WEIGHTS["relation_again"] if again else odds[0]
+            )  # the log-odds of a relation count once
             ends = frozenset((head, tail))
             if not again and any(two == ends for _, two in walked):
                 both = all(
@@ -189,7 +188,7 @@ class PatternSearch:
                     if frozenset((one[0], one[2])) == ends
                     and (one[1] == relation or (one[1], ends) in walked)
                 )
-                worth = worth if both else min(worth, 0.0) + _PARALLEL
+                worth = worth if both else min(worth, 0.0) + WEIGHTS["parallel_again"]
             phrase = self._read.phrases[head, relation, tail]
             turned = turn(self._read.question, phrase) if head == tail or plain else 0.0
             for at, name in enumerate(nodes):
@@ -201,13 +200,19 @@ class PatternSearch:
                     )
                     if inverse and not (at or name):  # "official language" leads to languages
                         noun = phrase.split()[-1]
-                        score += _CALLED * names_class(self._read.question, noun)
+                        score += WEIGHTS["relation_names_answer"] * names_class(
+                            self._read.question, noun
+                        )
                     for other in range(at + 1, len(nodes)):  # both relations between the same two
                         if nodes[other] == far and (at, relation, other) not in between:
                             hop = Hop(at, relation, other, inverse)
-                            yield replace(pattern, hops=(*pattern.hops, hop), score=score + _SAME)
+                            yield replace(
+                                pattern,
+                                hops=(*pattern.hops, hop),
+                                score=score + WEIGHTS["between_same_nodes"],
+                            )
                     if far in nodes:
-                        score += _SECOND
+                        score += WEIGHTS["second_of_class"]
                     else:
                         score += self._read.classes[far][0] + self._of_values(far)
                     hop = Hop(at, relation, len(nodes), inverse)
@@ -222,4 +227,9 @@ def _side(odds: float, inverse: bool) -> float:
 
     ``odds``: log-odds that it is at the head; ``inverse``: this side is the tail.
     """
-    return -math.log1p(math.exp(-odds if inverse else odds))
+    return log_sigmoid(-odds if not inverse else odds)
+
+
+def log_sigmoid(odds: float) -> float:
+    """Return the log-probability of log-odds."""
+    return -math.log1p(math.exp(-odds))

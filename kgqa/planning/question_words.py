@@ -15,12 +15,14 @@ from kgqa.lexicon.lemmas import stem
 from kgqa.paths.words import relation_phrase
 from kgqa.queries.sentence import PAST_VERBS
 from kgqa.understanding.literals import short_year
+from kgqa.weights import weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kgqa.graph.schema import Property
 
+WEIGHTS = weights("planning")
 NO = re.compile(
     r"\b(no|not|without|never|nobody|no one|missing|lack\w*|none|non|neither"
     r"|except|excluding)\b|n't\b",
@@ -434,10 +436,10 @@ def turn(question: str, relation: str) -> float:
     "Who follows x" asks for the head, "whom does x follow" and "the most followers" for the tail.
     Of "has subsidiary" the noun is the tail, of "member of" the head; "made by" is reversed.
 
-    >>> turn("Who follows Ann?", "FOLLOWS"), turn("Whom does Ann follow?", "FOLLOWS")
-    (-2.0, 3.0)
-    >>> turn("Which firms are subsidiaries of Orkla?", "HAS_SUBSIDIARY")
-    3.0
+    >>> turn("Who follows Ann?", "FOLLOWS") < 0 < turn("Whom does Ann follow?", "FOLLOWS")
+    True
+    >>> turn("Which firms are subsidiaries of Orkla?", "HAS_SUBSIDIARY") > 0
+    True
     """
     phrase = relation_phrase(relation)
     word = max(phrase.split(), key=len)
@@ -460,21 +462,25 @@ def turn(question: str, relation: str) -> float:
     if (noun_head or noun_tail) and found and (agent or not agent_noun):
         side = 1.0 if noun_tail else -1.0
         if whose or re.search(rf"\b(?:does|do|did)\b.*\b{root}or\W*$", question, re.IGNORECASE):
-            return -3.0 * side
+            return -WEIGHTS["direction_clear"] * side
         if held:
-            return 3.0 * side
+            return WEIGHTS["direction_clear"] * side
         if re.search(_COUNTS, before, re.IGNORECASE) and not FREQUENT.search(before):
-            return -3.0 * side
-        return 2.0 * side if noun_tail else 0.0
+            return -WEIGHTS["direction_clear"] * side
+        return WEIGHTS["direction_likely"] * side if noun_tail else 0.0
     turned = not noun_head if agent_noun else phrase.endswith(" by")
     side = -1.0 if turned else 1.0  # above 0: what it is done to is at the tail
     if agent:
         counted = not held and re.search(_COUNTS, question[: agent.start()], re.IGNORECASE)
-        return 3.0 * side if counted or whose else -3.0 * side
+        return WEIGHTS["direction_clear"] * side * (1 if counted or whose else -1)
     does = r"(?:does|do|did|(?:has|have|had) (?!been\b)\w+)"  # "has x audited", not "has audited x"
     if re.search(rf"\b{does}\b.*\b{root}|\b{root}\w*ed by \w", question, re.IGNORECASE):
-        return 3.0 * side
-    return -2.0 * side if re.search(rf"\b{root}", question, re.IGNORECASE) else 0.0
+        return WEIGHTS["direction_clear"] * side
+    return (
+        -WEIGHTS["direction_likely"] * side
+        if re.search(rf"\b{root}", question, re.IGNORECASE)
+        else 0.0
+    )
 
 
 def place_won(question: str) -> int:
@@ -585,18 +591,22 @@ def superlative(question: str, property_: Property, descending: bool) -> float:
     greatest age.
     """
     if match := re.search(r"\b(asc|desc)ending\b", question, re.IGNORECASE):
-        return 4.0 if (match[1].lower() == "desc") == descending else -4.0
+        return WEIGHTS["superlative_direction"] * (
+            1 if (match[1].lower() == "desc") == descending else -1
+        )
     late, early = bool(_LATE.search(question)), bool(_EARLY.search(question))
     dated = is_dated(property_)
     if late != early:
         if not dated and not re.search(r"\bage\b", relation_phrase(property_.name)):
-            return -2.5
+            return WEIGHTS["superlative_of_no_time"]
         first_is_high = late == dated
-        return 4.0 if descending == first_is_high else -4.0
+        return WEIGHTS["superlative_direction"] * (1 if descending == first_is_high else -1)
     much, little = bool(_MUCH.search(question)), bool(_LITTLE.search(question))
     if property_.type in ("date", "datetime") and _LASTED.search(question):
         much, little = little, much  # there the longest is there since the earliest date
-    return 0.0 if much == little else 1.0 if descending == much else -1.0
+    if much == little:
+        return 0.0
+    return WEIGHTS["superlative_adjective"] * (1 if descending == much else -1)
 
 
 def is_year(value: object) -> bool:
@@ -662,11 +672,11 @@ def named(question: str, name: str) -> float:
     """
     if _WHO.match(question):
         person = relation_phrase(name).rpartition(" ")[2] in _PERSONS
-        return 1.5 * person + 4.0 * does(question, name)
+        return WEIGHTS["person_class"] * person + WEIGHTS["agent_class"] * does(question, name)
     if names_class(question, name):
-        return 1.5
+        return WEIGHTS["first_noun"]
     _, _, second = asked_noun(question).partition(" ")
-    return 1.0 if names_class(second, name) else 0.0  # "discontinued products"
+    return WEIGHTS["second_noun"] * names_class(second, name)  # "discontinued products"
 
 
 @lru_cache(8192)

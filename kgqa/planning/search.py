@@ -39,19 +39,18 @@ from kgqa.queries.plan import (
     owners,
 )
 from kgqa.understanding.asked import asks_best, asks_repeated, asks_times, asks_when
+from kgqa.weights import weights
 
 if TYPE_CHECKING:
     from kgqa.graph.schema import Property
     from kgqa.planning.evidence import QuestionReading
 
+WEIGHTS = weights("planning")
 PLANS = 12
 _WHAT = re.compile(r"\W*what(?:'s| is| was| are| were)\b(?! the name)", re.IGNORECASE)
 _WHOLE_END = 0.8  # part of a relation's facts from which its class is implied
 # and what begins with "not", if a value follows
 _DENIED = ("<>", "missing", "missing or <=", NOT_OF_CLASS)
-_IDLE = -2.5  # for an unmentioned hop without a purpose
-_UNSAID = -3.0  # for a mentioned class that the plan lacks
-_IN_VAIN = -6.0  # for a superlative, average or negation that the plan ignores
 
 
 def _denies(one: Comparison) -> bool:
@@ -144,7 +143,7 @@ class PlanSearch:
         given = {one.node for one in (*plan.give, *plan.group) if isinstance(one, NodeRef)}
         given |= {item.of.node for item in plan.items()
                   if isinstance(item, Aggregate) and isinstance(item.of, NodeRef)}  # fmt: skip
-        least = 2.0 if wants_empty(plan) else _WHOLE_END
+        least = 2 if wants_empty(plan) else _WHOLE_END
         nodes = [
             "" if node in shares and (node not in given or shares[node] >= least) else name
             for node, name in enumerate(plan.nodes)
@@ -210,21 +209,24 @@ class PlanSearch:
         kinds = {item.kind for item in plan.items() if isinstance(item, Aggregate)}
         cost = 0.0
         if asks_best(self._read.question) and not plan.order and not kinds & {"least", "most"}:
-            cost += _IN_VAIN * (1 + self._read.is_measured)
+            cost += WEIGHTS["superlative_left_out"] * (1 + self._read.is_measured)
         if HOW_MANY.match(self._read.question) and all(
             isinstance(one, NodeRef) for one in plan.give
         ):
-            cost += _IN_VAIN
+            cost += WEIGHTS["how_many_left_out"]
         extreme = EXTREME.search(self._read.question)
         if extreme and not plan.order and not kinds & {"least", "most"}:
-            cost += _IN_VAIN
+            cost += WEIGHTS["extreme_left_out"]
         if self._read.asks_average and "average" not in kinds:
-            cost += _IN_VAIN
+            cost += WEIGHTS["average_left_out"]
         if self._read.averaged and not any(isinstance(one.right, Aggregate) for one in plan.where):
-            cost += 2 * _IN_VAIN
+            cost += WEIGHTS["average_bound_left_out"]
         if TOTAL.search(self._read.question) and "sum" not in kinds:
             names = {word for name in self._names(plan) for word in relation_phrase(name).split()}
-            cost += (0.5 if "total" in names else 2.0) * _IN_VAIN
+            if "total" in names:
+                cost += WEIGHTS["total_of_column"]
+            else:
+                cost += WEIGHTS["total_left_out"]
         denied += len(plan.without) + sum(
             _denies(one)
             or (isinstance(one.right, tuple) and any(each is False for each in one.right))
@@ -232,38 +234,44 @@ class PlanSearch:
         )
         said = sum(1 for _ in NO.finditer(self._read.bare)) - ("anymore" in self._read.bare)
         if self._asks_when and not any(is_dated(one) for one in self._given(plan)):
-            cost += 2 * _IN_VAIN
+            cost += WEIGHTS["when_left_out"]
         if said and not 0 < denied <= said:  # one "not" negates one condition
-            cost += 2 * _IN_VAIN
+            cost += WEIGHTS["denial_left_out"]
         if asks_times(self._read.question) and not any(
             isinstance(one, Aggregate) and isinstance(one.of, HopRef) for one in plan.give
         ):
-            cost += 2 * _IN_VAIN
+            cost += WEIGHTS["how_often_left_out"]
         sums = any(
             isinstance(one, Aggregate) and (one.kind == "sum" or isinstance(one.of, Arithmetic))
             for one in plan.give
         )
         named = {one.left for one in plan.where if one.operator == "="}
         if any(isinstance(one, Aggregate) and one.of in named for one in plan.give):
-            cost += _IN_VAIN  # a count of a single entity
-        cost += 3 * _IN_VAIN * (not self._groups_each(plan))
+            cost += WEIGHTS["count_of_named_thing"]  # a single entity
+        cost += WEIGHTS["groups_left_out"] * (not self._groups_each(plan))
         if choice := self._read.choice:
             chosen = any(
                 one.operator == "in" and isinstance(one.right, tuple) and choice & {*one.right}
                 for one in plan.where
                 if NodeRef(0) in owners(one.left)
             )
-            cost += 2 * _IN_VAIN * (not chosen)
-        cost += 2 * _IN_VAIN * self._falls_apart(plan)
-        cost += _UNSAID * any(plan.nodes.count(other) == 1 for other in self._read.others)
+            cost += WEIGHTS["choice_left_out"] * (not chosen)
+        cost += WEIGHTS["returns_by_same_relation"] * self._falls_apart(plan)
+        cost += WEIGHTS["other_left_out"] * any(
+            plan.nodes.count(other) == 1 for other in self._read.others
+        )
         if not self._read.plain:
             spoken = {word for name in self._names(plan) for word in stems(name)}
             nouns = {*map(stem, measures(self._read.question))} & self._measurable
-            cost += _IN_VAIN * len(nouns - spoken)  # "the most votes", where votes are a number
-        cost += _IDLE * self._idles(plan) + _UNSAID * self._unsaid(plan)
+            cost += WEIGHTS["measure_left_out"] * len(
+                nouns - spoken
+            )  # "the most votes", where votes are a number
+        cost += WEIGHTS["idle_hop"] * self._idles(plan) + WEIGHTS[
+            "mention_left_out"
+        ] * self._unsaid(plan)
         if plan.is_bare and not plan.group:  # it selects nothing
-            cost += 2 * _IN_VAIN * self._unsaid_properties(plan)
-        return cost + 2 * _IN_VAIN * (self._read.revenue and not sums)
+            cost += WEIGHTS["property_left_out"] * self._unsaid_properties(plan)
+        return cost + WEIGHTS["revenue_left_out"] * (self._read.revenue and not sums)
 
     @cached_property
     def _measurable(self) -> set[str]:

@@ -6,8 +6,9 @@ DIR has ``train.jsonl`` and ``schemas.json`` of the Neo4j Labs text2cypher colle
 databases, and each invented domain, becomes a small graph: things with names and numbers of the
 ranges that the schema states, the values that its questions name, and relations that not every
 thing has, so that a hop too many changes the rows. Each question is planned, the plans are run
-beside gold, and a line of FILE has the question with the plans' words, scores, and which of them
-are gold: the same words, or, where no plan has them, the same rows.
+beside gold, and a line of FILE has the question with the plans' words, scores and features (what
+each weight of kgqa/data/weights.toml counts in the score), and which of them are gold: the same
+words, or, where no plan has them, the same rows.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import scripts.environment  # noqa: F401
+import scripts.planner.traced as traced  # before the planner reads its weights
 from kgqa.api.loading import ingest
 from kgqa.errors import KgqaError, PlanError
 from kgqa.methods.query import Query, QueryOptions
@@ -195,12 +197,14 @@ def _typed(own: Mapping[str, str]) -> list[str]:
     return [f"{name}:{_TYPES.get(type_, 'string')}" for name, type_ in own.items()]
 
 
-class _Recorder(Query):
+class Recorder(Query):
     """The method, keeping what its search proposes."""
 
     proposed: Sequence[ScoredPlan] = ()
+    reading: QuestionReading | None = None
 
     def _planned(self, reading: QuestionReading) -> list[ScoredPlan]:
+        self.reading = reading
         self.proposed = PlanSearch(reading).plans(MORE_PLANS)
         return list(self.proposed[: self.options.plans])
 
@@ -215,7 +219,7 @@ def proposals(
         filled.write(source)
         with ingest("tables", source, kg="made", home=Path(folder) / "home") as kg:
             index = SchemaIndex(kg.schema())
-            method = _Recorder(QueryOptions(), Resources(kg.home.settings, store=kg.store))
+            method = Recorder(QueryOptions(), Resources(kg.home.settings, store=kg.store))
             for question, chain in asked:
                 with suppress(KgqaError, ValueError):
                     if (found := _list(question, chain, schema, kg, method, index)) is not None:
@@ -223,7 +227,7 @@ def proposals(
 
 
 def _list(
-    question: str, chain: Chain, schema: ChainSchema, kg: Any, method: _Recorder, index: SchemaIndex
+    question: str, chain: Chain, schema: ChainSchema, kg: Any, method: Recorder, index: SchemaIndex
 ) -> dict[str, Any] | None:
     gold = parse_plan(plan_text(chain, schema))
     rows = _rows(_run(gold, kg, index))
@@ -239,7 +243,8 @@ def _list(
     same = [at for at, one in enumerate(plans) if rows and _rows(_run(one, kg, index)) == rows]
     return {
         "question": question, "gold": said, "plans": words, "right": right, "same": same,
-        "scores": [round(one.score, 3) for one in method.proposed],
+        "scores": [round(float(one.score), 3) for one in method.proposed],
+        "features": [traced.features_of(one.score) for one in method.proposed],
     }  # fmt: skip
 
 
