@@ -315,9 +315,6 @@ class QueryOptions(MethodOptions):
     presets: ClassVar[tuple[str, ...]] = ()
 
     scorer: str | None = option(None, "A plan scorer's folder (by default the bundled one).")
-    plan_ranker: str | None = option(
-        None, "A folder with a ranker of whole plans (by default none ranks them)."
-    )
     plans: int = option(12, "Number of plans that are run and compared.", ge=1, le=100)
     time_limit: float = option(10.0, "Time limit in seconds for each plan.", group=_SPEED, gt=0)
     sure_from: float = option(

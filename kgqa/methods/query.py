@@ -49,6 +49,7 @@ from kgqa.planning.class_names import class_words, nameless
 from kgqa.planning.conditions import opposite_names
 from kgqa.planning.evidence import QuestionReading
 from kgqa.planning.named_numbers import without_named
+from kgqa.planning.path_meaning import MORE_PLANS, by_meaning
 from kgqa.planning.question_words import (
     Mentions,
     asked_noun,
@@ -66,7 +67,6 @@ from kgqa.planning.requested_columns import RequestedColumns, asked_for, giving
 from kgqa.planning.schema_parts import FoundValue, SchemaParts, value_nodes
 from kgqa.planning.search import PlanSearch
 from kgqa.planning.value_index import ValueIndex
-from kgqa.planning.whole_rank import MORE_PLANS, by_ranker
 from kgqa.queries.check import SchemaIndex
 from kgqa.queries.implicit_classes import PlainGraph, queryable
 from kgqa.queries.plan import (
@@ -268,7 +268,7 @@ class Query(Method[QueryOptions]):
         reading = QuestionReading(
             question, parts, refs, scores, literals, found, lacking, today=today, beside=both
         )
-        plans = self._planned(reading)
+        plans = self._planned(store, reading)[: self.options.plans]
         temperature = scorer.card.temperature
         plans = [replace(one, plan=giving(one.plan, items, parts)) for one in plans]
         if among:
@@ -359,17 +359,15 @@ class Query(Method[QueryOptions]):
             tuple(bounds_of(ranked[0][0].plan, found)) if ranked else (),
         )  # fmt: skip
 
-    def _planned(self, reading: QuestionReading) -> list[ScoredPlan]:
-        """Return the plans to run, the best first.
+    def _planned(self, store: GraphStore, reading: QuestionReading) -> list[ScoredPlan]:
+        """Return the plans that a question may mean, the best first.
 
-        A plan ranker, if given, sorts those of named classes.
+        Their scores say what the plan scorer finds in their parts, and how well the path ranker
+        fits their paths from a named entity to the answer.
         """
-        most = self.options.plans
-        if self.options.plan_ranker is None or reading.plain:
-            return PlanSearch(reading).plans(most)
-        ranker = self.resources.plan_ranker(self.options.plan_ranker)
-        plans = PlanSearch(reading).plans(max(MORE_PLANS, most))
-        return by_ranker(reading.question, plans, ranker)[:most]
+        plans = PlanSearch(reading).plans(max(MORE_PLANS, self.options.plans))
+        folder = self.resources.settings.kg_folder(store.info.name)
+        return by_meaning(reading, plans, self.resources.path_ranker, folder)
 
     def _left(
         self,

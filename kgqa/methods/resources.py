@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from kgqa.models.graph_reasoner import LoadedReasoner
     from kgqa.models.kg_llm import KgLLM, Quantize
     from kgqa.models.path_ranker import PathRanker
-    from kgqa.models.plan_ranker import PlanRanker
     from kgqa.models.plan_scorer import PlanScorer
     from kgqa.models.sentence_encoder import SentenceEncoder
     from kgqa.progress import Progress
@@ -204,12 +203,6 @@ class Resources:
 
         name = folder or UNIVERSAL
         return self._model(("planner", name), lambda: load_plan_scorer(name))
-
-    def plan_ranker(self, folder: str) -> PlanRanker:
-        """Load the plan ranker in a folder."""
-        from kgqa.models.plan_ranker import load_plan_ranker
-
-        return self._model(("plans", folder), lambda: load_plan_ranker(folder))
 
     def general_llm(self, name: str | None, *, cache_calls: bool = True) -> GeneralLLM | None:
         """Return the general LLM named here or in the settings, None if neither names one.

@@ -22,10 +22,10 @@ import scripts.planner.traced as traced  # before the planner reads its weights
 from kgqa.errors import KgqaError
 from kgqa.methods.query import QueryOptions, queryable
 from kgqa.methods.resources import Resources
-from kgqa.planning.plan_words import plan_words
 from kgqa.queries.result import Node, QueryLimits
 from kgqa.queries.run import run_shown
 from scripts.benchmarks.sets import TESTS, folders, key, northwind, rank_of, real
+from scripts.planner.plan_words import plan_words
 from scripts.planner.proposals import Recorder
 
 if TYPE_CHECKING:

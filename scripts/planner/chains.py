@@ -1,9 +1,4 @@
-"""Plans of one chain over a schema of names, and all that may be asked of a chain.
-
-What the ranker of whole plans (:mod:`kgqa.models.plan_ranker`) learns from: a plan as a value whose
-parts are exchanged one by one, and its text, which is the one that ``kgqa.planning.plan_words``
-gives the same plan.
-"""
+"""Plans of one chain over a schema of names, with the text that plan_words gives the same plan."""
 
 from __future__ import annotations
 
@@ -13,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
 Field: TypeAlias = (
     "tuple[str, int, str]"  # n or r (a class or a relation), its place, property or ""
@@ -28,7 +23,6 @@ AGGREGATES = {
 }  # fmt: skip
 MOST_CLASSES = 4
 _WAYS = {">": "<", "<": ">"}
-_QUOTED = re.compile(r"(?<!\w)'([^']+(?:'\w[^']*)*)'(?!\w)|\"([^\"]+)\"|\u201c([^\u201d]+)\u201d")
 _NUMBER = re.compile(
     r"(?<![\w.])(-?\d[\d,]*(?:\.\d+)?)(?:\s*(million|billion|thousand|k|m)\b)?", re.IGNORECASE
 )
@@ -82,22 +76,6 @@ class ChainSchema:
             for at, (relation, _) in enumerate(hops)
             for own, type_ in self.facts.get(relation, {}).items()
         ]
-
-    def extended(self, pattern: Pattern) -> list[Pattern]:
-        """Return the patterns with a hop more at either end."""
-        names, _ = pattern
-        if len(names) >= MOST_CLASSES:
-            return []
-        made = set()
-        for classes, walked in (pattern, turned(pattern)):
-            for relation, way, other in self.steps[classes[-1]]:
-                made.add(canonical(((*classes, other), (*walked, (relation, way))))[0])
-        return sorted(made)
-
-    def smallest(self) -> list[Pattern]:
-        """Return the patterns of one class, and of one hop."""
-        hops = {canonical(((a, b), ((t, ">"),)))[0] for a, t, b in self.relations}
-        return [((name,), ()) for name in self.classes] + sorted(hops)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,11 +180,6 @@ def canonical(pattern: Pattern) -> tuple[Pattern, bool]:
     return (pattern, False) if pattern <= other else (other, True)
 
 
-def quoted_in(question: str) -> list[str]:
-    """Return what a question has in quotes."""
-    return [next(filter(None, groups)) for groups in _QUOTED.findall(question)]
-
-
 def numbers_in(question: str) -> list[str]:
     """Return the numbers of a question, those to ten also as words."""
     found = []
@@ -215,52 +188,3 @@ def numbers_in(question: str) -> list[str]:
         found.append(str(int(float(plain) * _TIMES[unit.lower()])) if unit else plain)
     found += [_SPELT[word] for word in re.findall(r"[a-z]+", question.lower()) if word in _SPELT]
     return list(dict.fromkeys(found))
-
-
-def condition_options(
-    schema: ChainSchema, pattern: Pattern, texts: Sequence[str], numbers: Sequence[str]
-) -> list[Condition]:
-    """Return the comparisons of a pattern's properties with what a question states."""
-    found: list[Condition] = []
-    for field, type_ in schema.fields(pattern):
-        if type_ in NUMBERS:
-            found += [(field, op, one) for one in numbers for op in (">", "<", ">=", "<=", "=")]
-        elif type_ == "BOOLEAN":
-            found += [(field, "=", "true"), (field, "=", "false")]
-        elif type_ == "LIST":
-            found += [(field, "has", one) for one in texts]
-        else:
-            found += [(field, op, one) for one in texts for op in ("=", "contains", "starts with")]
-    return found
-
-
-def order_options(
-    schema: ChainSchema, pattern: Pattern
-) -> list[tuple[str, str | None, Field | None]]:
-    """Return what may order a pattern's rows."""
-    found: list[tuple[str, str | None, Field | None]] = []
-    many = len(pattern[0]) > 1
-    for field, type_ in schema.fields(pattern):
-        if type_ in ("BOOLEAN", "LIST"):
-            continue
-        for way in ("asc", "desc"):
-            found.append((way, None, field))
-            if many and type_ in NUMBERS:
-                found += [(way, kind, field) for kind in ("sum", "avg")]
-    if many:
-        for way in ("asc", "desc"):
-            found += [(way, "count", ("n", at, "")) for at in range(len(pattern[0]))]
-            found += [(way, "count", ("r", at, "")) for at in range(len(pattern[1]))]
-    return found
-
-
-def give_options(schema: ChainSchema, pattern: Pattern) -> list[Item]:
-    """Return what may be given of a pattern."""
-    found: list[Item] = []
-    for at in range(len(pattern[0])):
-        found += [(None, ("n", at, "")), ("count", ("n", at, ""))]
-    for field, type_ in schema.fields(pattern):
-        found.append((None, field))
-        if type_ in NUMBERS:
-            found += [(kind, field) for kind in ("sum", "avg", "max", "min")]
-    return found

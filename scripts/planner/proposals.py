@@ -28,17 +28,15 @@ from kgqa.api.loading import ingest
 from kgqa.errors import KgqaError, PlanError
 from kgqa.methods.query import Query, QueryOptions
 from kgqa.methods.resources import Resources
-from kgqa.planning.plan_words import plan_words
-from kgqa.planning.search import PlanSearch
-from kgqa.planning.whole_rank import MORE_PLANS
 from kgqa.queries.check import SchemaIndex
 from kgqa.queries.result import Node, QueryLimits
 from kgqa.queries.run import run_shown
 from kgqa.queries.text import parse_plan
 from scripts.planner.chains import AGGREGATES, NUMBERS, ChainSchema, words_of
 from scripts.planner.cypher_chains import chain_of
+from scripts.planner.domain_chains import NUMBER, chain_of_gold, schema_of_domain
 from scripts.planner.examples import MadeSchema, collection
-from scripts.planner.plan_lists import NUMBER, chain_of_gold, schema_of_domain
+from scripts.planner.plan_words import plan_words
 from scripts.universal.domains import DOMAINS, HELD_OUT
 
 if TYPE_CHECKING:
@@ -203,9 +201,9 @@ class Recorder(Query):
     proposed: Sequence[ScoredPlan] = ()
     reading: QuestionReading | None = None
 
-    def _planned(self, reading: QuestionReading) -> list[ScoredPlan]:
+    def _planned(self, store: Any, reading: QuestionReading) -> list[ScoredPlan]:
         self.reading = reading
-        self.proposed = PlanSearch(reading).plans(MORE_PLANS)
+        self.proposed = super()._planned(store, reading)
         return list(self.proposed[: self.options.plans])
 
 

@@ -1,16 +1,11 @@
-"""What a ranker of whole plans learns from: gold plans, and others that differ from them."""
-
-import json
-from pathlib import Path
-from random import Random
+"""Gold plans of questions with Cypher, as chains."""
 
 import pytest
 
-from kgqa.planning.plan_words import plan_words
 from kgqa.queries.text import parse_plan
 from scripts.planner.chains import ChainSchema
 from scripts.planner.cypher_chains import chain_of
-from scripts.planner.plan_lists import Others, PlanLists
+from scripts.planner.plan_words import plan_words
 
 SCHEMA = {
     "node_props": {
@@ -69,32 +64,3 @@ def test_gold_has_the_words_of_its_plan(cypher: str, plan: str) -> None:
 )
 def test_what_is_no_chain(cypher: str) -> None:
     assert chain_of(cypher, ChainSchema.of_json(SCHEMA)) is None
-
-
-def test_others_differ_in_each_kind() -> None:
-    schema = ChainSchema.of_json(SCHEMA)
-    chain = chain_of(BEST, schema)
-    assert chain is not None
-    kinds = Others(Random(1), "the 3 people in most 'Sea' films", chain, schema).kinds()
-    for kind in kinds:
-        assert {one.words() for one in kind} - {chain.words()}
-    patterns = {one.words().partition(" ;")[0] for one in kinds[0]}
-    assert "film < directed < person" in patterns  # a sibling
-    assert {"person", "film"} & patterns  # a hop too few
-
-
-def test_lists(tmp_path: Path) -> None:
-    schemas = {"films": SCHEMA, "aside": SCHEMA}
-    (tmp_path / "schemas.json").write_text(json.dumps(schemas))
-    rows = [
-        {"database": name, "question": "Who plays in most 'Sea' films?", "cypher": BEST}
-        for name in schemas
-    ]
-    (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    made = [PlanLists(tmp_path, ("aside",), Random(1)) for _ in range(2)]
-    several = [[next(lists) for _ in range(30)] for lists in (one.lists() for one in made)]
-    assert several[0] == several[1]  # by the seed alone
-    for listed in several[0]:
-        assert listed.plans[0] not in listed.plans[1:]
-        assert all(" ; give " in plan or plan.startswith("give") for plan in listed.plans)
-    assert {len(made[0].checks[name]) for name in ("databases", "domains")} == {1, 40}

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kgqa.planning.plan_words import plan_words
 from kgqa.queries.text import parse_plan
+from scripts.planner.plan_words import plan_words
 
 
 @pytest.mark.parametrize(
