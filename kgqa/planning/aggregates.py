@@ -16,16 +16,13 @@ from kgqa.planning.negation import absence, denies_verb, with_last
 from kgqa.planning.place_words import KnownPlaces, says_age
 from kgqa.planning.question_words import (
     DATE_PART,
-    FREQUENT,
     NO,
     ORDERED,
     PREPOSITION,
     asks_one,
-    asks_who,
     is_dated,
     is_year,
     ordinal,
-    ranks_by_nothing,
     superlative,
 )
 from kgqa.planning.two_step_plans import best_first, counted_after
@@ -66,20 +63,17 @@ _LAST = re.compile(
     r"(?! (?:\w+day|week|month|year))",
     re.I,
 )
+_DOWN = re.compile(r"\b(?:desc|decreasing|revers|high|larg|most|top|\w+est\b|first\b|rank)", re.I)
 _DIFFERENT = re.compile(r"different|distinct|unique|diverse|diversity|variety|various")
 _AGGREGATED = re.compile(r"average|mean|total|sum|combined|highest|lowest|maximum|minimum|overall")
 _AGED = re.compile(r"\b(?:young|old|new|lat|earli)est\b|\bmost recent", re.I)
-_OLD = re.compile(r"\b(?:young|old)est\b", re.I)
-_BODILY = re.compile(r"(?<![a-z])(?:age|dob|born|birth)(?![a-z])|birth", re.I)
 _COMMON = re.compile(r"\bmost (?:common|frequent|popular|diverse|different|distinct)", re.I)
 _ASKS_NUMBER = re.compile(r"\W*what(?:'s| is| was) the (?:\w+ ){0,2}?", re.I)
-_ASKS_SUM = re.compile(rf"{_ASKS_NUMBER.pattern}(?:average|mean|total|sum)\b", re.I)
 _MOST = re.compile(r"most|fewest|least")
 _QUANTITY = re.compile(r"quantity|qty|units|amount|copies|count", re.I)
 _AMOUNT = re.compile(r"total|amount|sum|paid|value|price|cost|fee", re.I)
 _AMOUNTS = 3  # amount properties tried as a revenue
 _PRICE = re.compile(r"price|cost|rate|fee", re.I)
-_DOWN = re.compile(r"\b(?:desc|decreasing|revers|high|larg|most|top|\w+est\b|first\b|rank)", re.I)
 SHOWN_WITH = re.compile(r"\b(?:with|and|including)(?: all)? (?:their|its|his|her)\b", re.I)
 _OF_WHAT = {"of", "for", "in", "by", "per"}
 _FUNCTIONS: dict[str, AggregateKind] = {
@@ -128,12 +122,11 @@ class WholeSearch:
             yield from self._without(pattern, places, state, base)
             return
         best = self._read.mentions.of_best
-        near = best if ORDERED.search(self._read.question) else set()
         known = self._known.of(places)
+        near = best if ORDERED.search(self._read.question) else set()
         ordered = bool(near & known.said)
         # a property without an order cannot be the criterion of "most"
         barred = any(p.property.unordered and best & {*self._read.words_of(p)} for p in places)
-        by_nothing = not self._read.plain and ranks_by_nothing(self._read.question)
         named = {_owner(one) for one in state.where if one.operator == "=" and (
             isinstance(one.left, NodeRef) or one.left in state.names)}  # fmt: skip
         for aggregate, odds in self._aggregates(pattern, places, state):
@@ -157,18 +150,13 @@ class WholeSearch:
                 if ordered and not descending and not _DOWN.search(self._read.question):
                     logp += WEIGHTS["rising_order"]
                 if grouped and not barred:
-                    orders.append((aggregate.item, descending, logp + WEIGHTS["groups_ordered"]))  # type: ignore[union-attr]
+                    orders.append((aggregate.item, descending, logp))  # type: ignore[union-attr]
                 if plain:
                     for place in places:
                         ref, weight = known.once(
                             ("order", place.ref, descending),
                             partial(self._order, place, known, descending),
                         )
-                        spent = place.owned in state.used or not self._read.words_of(place)
-                        if spent and place.ref.owner != NodeRef(0) and by_nothing:
-                            weight += WEIGHTS["order_without_criterion"]
-                        if FREQUENT.search(self._read.question):
-                            weight += WEIGHTS["order_for_frequency"]
                         if weight > -4:
                             orders.append((ref, descending, logp + weight))
             orders = [order for order in orders if not _is_of_one(order[0], state)]
@@ -180,28 +168,16 @@ class WholeSearch:
                         or by is not None
                         or not any(isinstance(one, PropertyRef) for one in plan.give)
                     )
-                    beside = sum(isinstance(one, NodeRef) for one in plan.give[1:])
-                    score_ = (
-                        score
-                        + weight
-                        + WEIGHTS["named_thing_given"] * alone
-                        + WEIGHTS["columns_listed"] * beside
-                    )
-                    score_ += WEIGHTS["number_of_named_thing"] * (
-                        plain and self._gives_number(plan, places, state)
-                    )
+                    score_ = score + weight + WEIGHTS["named_thing_given"] * alone
                     yield ScoredPlan(plan, score_)
                     if isinstance(by, PropertyRef) and (two := best_first(plan)):
-                        score_ += self._cut_first(plan, by)
                         yield ScoredPlan(two, score_)
                         if HOW_MANY.match(self._read.question) and len(two.give) == 1:
                             count = Aggregate("count", two.give[0])  # type: ignore[arg-type]
-                            yield ScoredPlan(
-                                replace(two, give=(count,)), score_ + WEIGHTS["count_after_limit"]
-                            )
+                            yield ScoredPlan(replace(two, give=(count,)), score_)
                     counts = state.having and HOW_MANY.match(self._read.question)
                     if counts and (two := counted_after(plan)):
-                        yield ScoredPlan(two, score_ + WEIGHTS["groups_counted"])
+                        yield ScoredPlan(two, score_)
         yield from self._without(pattern, places, state, base)
 
     def _order(
@@ -213,46 +189,33 @@ class WholeSearch:
         exactly = self._read.measures(place)
         said_words = {*self._read.words_of(place)}
         said = exactly or bool(near & said_words)
-        others = bool(near & known.said) or known.measured
         # "the most beer", of beer servings
         beside = place.of_answer and self._read.mentions.after(_MOST, 1) & said_words
         weight = max(row[1], -1) if exactly or (beside and place.is_number) else row[1]
         if said:
             weight += WEIGHTS["order_said"] * (1 + exactly)
-        elif others:
-            weight += WEIGHTS["order_unsaid"]
-        if self._read.is_measured and not said and not others:
+        elif self._read.is_measured and not (near & known.said or known.measured):
             weight += WEIGHTS["order_of_other_dimension"]
         if place.property.many:
             many = said and not _COMMON.search(question)
-            return replace(place.ref, part="size"), weight + WEIGHTS[
-                "order_by_size"
-            ] if many else -MOST_ODDS
+            return replace(place.ref, part="size"), weight if many else -MOST_ODDS
         kind = place.property.type
         unordered = kind in ("boolean", "point") or place.property.unordered
         unordered |= kind == "text" and not ORDERED.search(question)  # names have no best one
         if unordered or (is_id(place) and not said):
             return place.ref, -MOST_ODDS
-        if _AGED.search(question) and known.aged:  # the question can mean nothing else
-            own = [one for one in known.places if _BODILY.search(one.property.name)]
-            aged = place in own if own and _OLD.search(question) else says_age(place)
-            weight = max(weight, 0.0) if aged else weight + WEIGHTS["order_not_by_age"]
+        if _AGED.search(question) and known.aged and says_age(place):
+            weight = max(weight, 0.0)  # the question can mean nothing else
         if said and not exactly and known.is_part_of_best(place):
             weight += WEIGHTS["order_by_part_of_name"]
-        if known.is_shared(place):
-            weight += WEIGHTS["order_beside_owner"] * self._read.owner_beside(
-                place
-            )  # "the interaction size"
-        worth = superlative(question, place.property, descending)
-        first = place.of_answer
-        weight += worth + WEIGHTS["superlative_of_answer"] * (worth > 0 and first)
+        weight += superlative(question, place.property, descending)
         near = self._read.mentions.after(_MOST, 1) & said_words
         if near and not place.of_answer and not exactly:
             weight += WEIGHTS[
                 "order_by_summed"
             ]  # "the most hours" is a sum of hours, "most expensive" is none
         when = _LAST if descending else _FIRST
-        if when.search(question) and is_dated(place.property) and first:
+        if when.search(question) and is_dated(place.property) and place.of_answer:
             odds = self._read.whole["direction"]
             weight = max(
                 weight,
@@ -260,18 +223,6 @@ class WholeSearch:
             )
             weight += WEIGHTS["first_by_said_date"] * bool(self._read.words_of(place))
         return place.ref, weight
-
-    def _cut_first(self, plan: Plan, by: PropertyRef) -> float:
-        """Score, perhaps negative, for applying the limit before the join.
-
-        ``by``: the property that ``plan`` is ordered by.
-        """
-        assert isinstance(by.owner, NodeRef)
-        best = self._read.mentions.of_best | self._read.mentions.before_best
-        words = {*self._read.class_words(plan.nodes[by.owner.node])}
-        own = {*self._read.class_words(plan.nodes[0])}
-        said = words - own and words & best and not own & best
-        return WEIGHTS["limit_before_join"] * (1 if said else -1)
 
     def _near(self, words: re.Pattern[str], place: Place, known: PlaceWords) -> float:
         """Score whether a property is mentioned within five words after ``words``, as "average".
@@ -291,29 +242,22 @@ class WholeSearch:
         """Yield the possible outputs with scores: the nodes themselves, a total, or groups."""
         whole = self._read.whole["aggregate"]
         having = self._read.whole["having"]["no"]
-        answer, known = pattern.nodes[0], self._known.of(places)
+        known = self._known.of(places)
         if state.having is not None:
             yield from self._compared(state.having.left, places, having)
             return
         yield NodeRef(0), whole["none"] + having
         yield (
             _Total(Aggregate("count", NodeRef(0))),
-            whole["count"] + WEIGHTS["count_of_answers"] * self._read.classes[answer][2] + having,
+            whole["count"] + having,
         )
         for node in range(1, len(pattern.nodes)):
-            odds = self._read.classes[pattern.nodes[node]][2]
             mine = {*self._read.class_words(pattern.nodes[node])}
-            counted = bool(self._read.mentions.after(_MOST, 1) & mine)  # "the most cuisines"
-            odds += WEIGHTS["most_of_class"] * (
-                counted and node == pattern.nodes.index(pattern.nodes[node])
-            )
-            if not pattern.nodes[node]:  # "the most awards": what "award received" leads to
-                hops = (hop.relation for hop in pattern.hops if node in (hop.source, hop.target))
-                said = {at for relation in hops for at in self._read.mentions.of(relation)}
-                odds += WEIGHTS["most_of_relation"] * bool(said & self._read.mentions.of_best)
+            said = bool(self._read.mentions.after(_MOST, 1) & mine)  # "the most cuisines"
+            first = said and node == pattern.nodes.index(pattern.nodes[node])
             yield (
                 _Grouped(NodeRef(0), Aggregate("count", NodeRef(node))),
-                whole["group"] + odds + having,
+                whole["group"] + having + WEIGHTS["most_of_class"] * first,
             )
         yield from self._by_part(pattern, places)
         yield from self._revenue(pattern, places)
@@ -327,17 +271,17 @@ class WholeSearch:
                 item = Aggregate("count", owner)
                 yield (
                     _Grouped(place.ref, item),
-                    whole["group"] + having + row[2] + WEIGHTS["facts_of_asked_column"],
+                    whole["group"] + having + row[2],
                 )
             if owner != NodeRef(0) and self._near(_DIFFERENT, place, known) > 0:
                 item = Aggregate("count", place.ref)
                 yield (
                     _Grouped(NodeRef(0), item),
-                    whole["group"] + having + WEIGHTS["different_values"],
+                    whole["group"] + having,
                 )
             each_of = bool(self._read.of_each & {*self._read.words_of(place)})
             if (row[2] > -2 or each_of) and place.of_answer and not self._read.is_name(place):
-                odds = self._read.classes[answer][2] + max(row[2], -2)
+                odds = max(row[2], -2)
                 yield (
                     _Grouped(place.ref, Aggregate("count", NodeRef(0))),
                     whole["group"] + odds + having - 1,
@@ -375,9 +319,7 @@ class WholeSearch:
                 )
                 each = bool(self._read.each_words)
                 if not place.of_answer:
-                    who = asks_who(self._read.question) and not _ASKS_SUM.match(self._read.question)
-                    apart = 0.0 if each or who else self._named_apart(state)
-                    yield _Grouped(NodeRef(0), item), odds + apart
+                    yield _Grouped(NodeRef(0), item), odds
                     if not each:
                         asked = _ASKS_NUMBER.match(self._read.question) and near > 0
                         yield (
@@ -430,13 +372,13 @@ class WholeSearch:
         called = asked.of_answer and self._read.is_name(asked)
         if HOW_MANY.match(self._read.question):
             total = Aggregate("count", NodeRef(0) if called else asked.ref)
-            yield _Total(total), whole["count"] + WEIGHTS["count_of_texts"]
+            yield _Total(total), whole["count"]
         near = self._read.mentions.after(_MOST, 1)
         for other in places:
             same = asked.of_answer and other.of_answer and other.ref != asked.ref
             if same and other.property.type == "text" and near & {*self._read.words_of(other)}:
                 most = Aggregate("count", NodeRef(0) if self._read.is_name(other) else other.ref)
-                yield _Grouped(asked.ref, most), whole["group"] + WEIGHTS["most_of_texts"]
+                yield _Grouped(asked.ref, most), whole["group"]
 
     def _summed(self, place: Place) -> bool:
         """Return whether "the most points" is a sum over facts whose class is not mentioned."""
@@ -463,10 +405,7 @@ class WholeSearch:
                 by = place.ref
             else:
                 continue
-            odds = (
-                whole["having"]["no"] + WEIGHTS["groups_by_date_part"] + max(row[place.owned][1:3])
-            )
-            odds += WEIGHTS["date_part_of_answer"] * place.of_answer
+            odds = whole["having"]["no"] + max(row[place.owned][1:3])
             count = Aggregate("count", NodeRef(0))
             yield (
                 _Grouped(by, count),
@@ -502,14 +441,6 @@ class WholeSearch:
                 odds = WEIGHTS["revenue"] - self._read.whole["hops"][str(min(len(pattern.hops), 3))]
                 yield _Total(item), odds
                 yield _Grouped(NodeRef(0), item), odds
-
-    def _named_apart(self, state: ConditionState) -> float:
-        """Penalty for grouping by the first class if the question names another entity, else 0.
-
-        "The average rating of Cloud Atlas" is one number, not one of each reviewer.
-        """
-        named = {_owner(one) for one in state.where if one.operator == "="}
-        return WEIGHTS["group_beside_named_thing"] if named and NodeRef(0) not in named else 0.0
 
     def _plan(
         self, pattern: Pattern, places: Sequence[Place], state: ConditionState,
@@ -616,13 +547,6 @@ class WholeSearch:
         named = self._names_itself(state) and place.of_answer
         return named or self._read.asks_for(place)
 
-    def _gives_number(self, plan: Plan, places: Sequence[Place], state: ConditionState) -> bool:
-        """Return whether a plan outputs a numeric property of a named node: "how many games"."""
-        asked = HOW_MANY.match(self._read.question) and self._names_itself(state)
-        return bool(asked) and any(
-            place.ref == plan.give[0] and self._read.asks_for(place) for place in places
-        )
-
     def _names_itself(self, state: ConditionState) -> bool:
         """Return whether the question names the nodes that a plan outputs."""
         named = ("=",) if asks_either(self._read.question) else ("=", "in")
@@ -692,7 +616,6 @@ class WholeSearch:
             score += WEIGHTS["denied_bystander"]
         if NO.search(self._read.bare):
             score += WEIGHTS["hop_denied"]
-            score += self._denied(pattern)
         without = (Without(pattern.hops[start:], inner),)
         asked = [place.ref for place in places if place.of_answer and self._read.asks_for(place)]
         score += WEIGHTS["named_thing_given"] * (
@@ -730,15 +653,6 @@ class WholeSearch:
             <= {*read.class_words(pattern.nodes[before.source])}
             and all(_owner(one) != NodeRef(this.source) for one in state.where)
         )
-
-    def _denied(self, pattern: Pattern) -> float:
-        """Return 0 if the words of the last hop follow the negation, a penalty if another's do."""
-        mentions, last = self._read.mentions, pattern.hops[-1]
-        near = mentions.after(NO, 6)
-        if near & {*mentions.of(last.relation)}:
-            return 0.0
-        others = {at for hop in pattern.hops[:-1] for at in mentions.of(hop.relation)}
-        return WEIGHTS["other_hop_denied"] if near & others else 0.0
 
 
 def _is_of_one(by: Item | None, state: ConditionState) -> bool:

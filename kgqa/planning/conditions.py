@@ -28,7 +28,6 @@ from kgqa.planning.question_words import (
     measured,
     names_class,
     place_won,
-    says,
 )
 from kgqa.planning.schema_parts import ENTITY, FoundValue, Owned
 from kgqa.queries.check import NUMBERS, operators
@@ -201,14 +200,11 @@ class ConditionSearch:
     ) -> ConditionState:
         """Return the state with a comparison of a property added.
 
-        Its score gains the odds of the property, unless used before, and ``bonus``, minus a penalty
-        if it contradicts another comparison.
+        Its score gains the odds of the property, unless used before, and ``bonus``.
         """
         odds = 0.0 if place.owned in state.used else self._read.properties[place.owned][0]
         one = Comparison(place.ref, operator, (value,))  # type: ignore[arg-type]
-        vain = not place.property.many and any(_contradict(one, other) for other in state.where)
-        worth = odds + bonus + WEIGHTS["contradiction"] * vain
-        return state.also(one, worth, used=state.used | {place.owned})
+        return state.also(one, odds + bonus, used=state.used | {place.owned})
 
     def _with_value(
         self,
@@ -228,11 +224,7 @@ class ConditionSearch:
         for place in places:
             if place.owned in value.fields:
                 stored = value.fields[place.owned]
-                again = WEIGHTS["value_held"] + WEIGHTS["place_taken"] * any(
-                    one.left == place.ref for one in state.where
-                )
-                if isinstance(place.ref.owner, NodeRef):
-                    again += self._side(pattern, place.ref.owner.node, value)
+                again = WEIGHTS["value_held"]
                 itself = self._read.is_name(place) and place.of_answer
                 again += WEIGHTS["bound_itself"] * bool(bound and itself)
                 own = denied and place.of_answer
@@ -254,10 +246,7 @@ class ConditionSearch:
         for node, name in enumerate(pattern.nodes):
             if stored := value.entities(name, _steps_at(pattern, node)):
                 ref = NodeRef(node)
-                again = WEIGHTS["value_held"] + WEIGHTS["place_taken"] * any(
-                    one.left == ref for one in state.where
-                )
-                again += self._side(pattern, node, value)
+                again = WEIGHTS["value_held"]
                 own = denied and not node
                 if own and not others:
                     continue
@@ -301,18 +290,6 @@ class ConditionSearch:
             found = compared(said, place.property, mentioned=mentioned)
             if found is not None:
                 yield self._add(state, place, found[0], held, WEIGHTS["value_held"] + found[1])
-
-    def _side(self, pattern: Pattern, node: int, value: FoundValue) -> float:
-        """Score which of several nodes of one class a value restricts.
-
-        0 for the only node of a class. In "users who interacted with Ann" Ann follows the
-        relation's words, so Ann is the other user.
-        """
-        if pattern.nodes.count(pattern.nodes[node]) == 1:
-            return 0.0
-        at, mentions = self._read.mentions.at(value.start), self._read.mentions
-        near = any({*range(at - 3, at)} & {*mentions.of(hop.relation)} for hop in pattern.hops)
-        return WEIGHTS["side_of_value"] * (1 if near == bool(node) else -1)
 
     def _either(
         self, state: ConditionState, value: FoundValue, pattern: Pattern, places: Sequence[Place]
@@ -360,7 +337,6 @@ class ConditionSearch:
         """Yield the state with a literal unused, and with each comparison that it may be."""
         kind = "quoted" if literal.kind == "text" else literal.kind
         times = WEIGHTS["unused_literal_of_triples"] if self._read.plain else 1.0
-        times += WEIGHTS["unused_comparison"] * (literal.operator not in ("=", "contains"))
         if kind == "quoted" and str(literal.value) in self._read.parts.names:
             yield state
             return
@@ -388,28 +364,23 @@ class ConditionSearch:
             if literal.kind == "number":
                 if many and near > 0:
                     size = replace(place, ref=replace(place.ref, part="size"))
-                    yield self._add(state, size, operator, value, WEIGHTS["size_compared"])
+                    yield self._add(state, size, operator, value, near)
                 elif type_ in NUMBERS and not many:
                     timeless = year and not is_dated(place.property)
                     near += WEIGHTS["year_on_other_number"] * bool(timeless)
-                    near += WEIGHTS["year_on_date"] * bool(year and not timeless)
                     added = self._add(state, place, operator, value, near)
                     yield added
                     for other in self._beside(place, literal, places):
-                        yield self._add(
-                            added, other, operator, value, WEIGHTS["second_property_compared"]
-                        )
+                        yield self._add(added, other, operator, value, near)
                 elif when := _in_time(literal, value, type_):
-                    yield self._add(state, place, operator, when, WEIGHTS["date_by_type"] + near)
+                    yield self._add(state, place, operator, when, near)
             elif literal.kind == "date" and len(str(value)) == 2:  # a month of any year
                 if type_ in DATES:
                     part = replace(place, ref=replace(place.ref, part="month"))
-                    yield self._add(
-                        state, part, operator, int(value), WEIGHTS["date_by_type"] + near
-                    )
+                    yield self._add(state, part, operator, int(value), near)
             elif literal.kind == "date":
                 if type_ in DATES:
-                    yield self._add(state, place, operator, value, WEIGHTS["date_by_type"] + near)
+                    yield self._add(state, place, operator, value, near)
                 elif type_ == "integer" and len(str(value)) == 4:
                     yield self._add(state, place, operator, int(value), near)
             elif type_ == "text" and operator in operators(type_):
@@ -502,12 +473,7 @@ class ConditionSearch:
             bonus = WEIGHTS["number_before_class"] * bool(
                 name in self._read.classes and self._counts(after, name)
             )
-            words = re.findall(r"[a-z]+", after.lower())[:2]
-            into = [hop.relation for hop in pattern.hops if hop.target == node]
-            bonus = max(
-                bonus, WEIGHTS["number_before_relation"] * any(says(words, one) for one in into)
-            )
-            score = state.score + self._read.classes[name][2] + bonus
+            score = state.score + bonus
             score += self._read.whole["having"]["yes"] - self._read.whole["having"]["no"]
             yield replace(state, having=count, score=score)
 
@@ -527,13 +493,11 @@ class ConditionSearch:
         """Return for each property, by reference, a score for the distance of literal and mention.
 
         In "born after 1970 and acting in films released before 2000" each year is beside its word;
-        for one property of two nodes it belongs to the node mentioned last. All are 0 if none is
-        near.
+        All are 0 if none is near.
         """
         first = self._read.mentions.at(literal.start)
         last = self._read.mentions.at(literal.end - 1)
         away: dict[object, float] = {}
-        latest: dict[object, int] = {}
         for place in places:
             found = [
                 first - at if at < first else 1 + WEIGHTS["distance_after"] * (at - last)
@@ -542,18 +506,14 @@ class ConditionSearch:
             ]
             unsaid = 1 - self._read.mentions.share(place.property.name, place.owned[1])
             away[place.ref] = min(found, default=99) + _UNSAID * unsaid
-            before = [at for at in self._read.node_words(pattern, place) if at < first]
-            latest[place.ref] = max(before, default=-1)
         nearest = min(away.values(), default=99)
         if nearest > _NEAR:
             return dict.fromkeys(away, 0.0)
         close: dict[object, float] = {}
         for place in places:
-            same = [latest[one.ref] for one in places if one.owned[2] == place.owned[2]]
-            late = (latest[place.ref] == max(same)) or -1 if min(same) < max(same) else 0
-            close[place.ref] = (
-                WEIGHTS["literal_near_mention"] * (1 if away[place.ref] == nearest else -1)
-            ) + late * WEIGHTS["literal_of_last_owner"]
+            close[place.ref] = WEIGHTS["literal_near_mention"] * (
+                1 if away[place.ref] == nearest else -1
+            )
         return close
 
     def _compared(self, places: Sequence[Place]) -> list[Comparison]:
@@ -607,7 +567,6 @@ class ConditionSearch:
                 worth += WEIGHTS["average_said"] * (
                     1 if named or self._read.measures(place) else -1
                 )
-                worth += WEIGHTS["average_of_answers"] * (place.of_answer)
                 worth += WEIGHTS["properties_compared"]
                 number = Aggregate("average", place.ref)
                 found.append((worth, Comparison(place.ref, operator, number)))  # type: ignore[arg-type]
@@ -668,11 +627,7 @@ class ConditionSearch:
                 2 * odds > 1 and said and (denied or self._read.mentions.after(_HAVING) & {*said})
             ):
                 one = self._there(place, there=not denied)
-                worth = (
-                    max(0, odds) + WEIGHTS["flag_said"]
-                    if none
-                    else WEIGHTS["existing_value_odds"] * odds + WEIGHTS["existing_value"]
-                )
+                worth = max(0, odds) + WEIGHTS["flag_said"] if none else 0.0
                 yield state.also(one, worth, used=state.used | {place.owned})
         if len(named) > 1:
             yield every
@@ -721,21 +676,3 @@ def opposite_names(name: str) -> list[str]:
     forms = [f"{no}{last}" for no in ("un", "in", "im", "dis", "non", "non-")]
     forms += [*opposites(last), *([last[2:]] if last.startswith("un") else [])]
     return [*forms, f"out of {words[3:]}"] if words.startswith("in ") else forms
-
-
-def _contradict(one: Comparison, other: Comparison) -> bool:
-    """Return whether two comparisons of one property contradict or repeat each other.
-
-    False if they compare different properties, or with values of different types.
-    """
-    if one.left != other.left or "<>" in (one.operator, other.operator):
-        return False
-    both = sorted((one, other), key=lambda each: each.operator[0])  # < before = before >
-    signs = both[0].operator[0] + both[1].operator[0]
-    low, high = (each.right[0] if isinstance(each.right, tuple) else None for each in both)
-    if low is None or type(low) is not type(high):
-        return False
-    below = low < high  # type: ignore[operator]
-    if signs in ("<<", ">>"):  # one of them is implied by the other
-        return True
-    return low != high if signs == "==" else below and signs in ("<>", "<=", "=>")

@@ -51,12 +51,12 @@ UNUSED = {
     "number": WEIGHTS["unused_number"],
     "date": WEIGHTS["unused_date"],
 }
-# what the scorer's log-odds of each role of a part count, as kgqa.models.plan_scorer.ROLES
-_CLASS = (WEIGHTS["class_used"], WEIGHTS["class_answer"], WEIGHTS["class_counted"])
+# what the scorer's log-odds of each role of a part count, as kgqa.models.plan_scorer.ROLES;
+# that a class is counted decided nothing on any list
+_CLASS = (WEIGHTS["class_used"], WEIGHTS["class_answer"])
 _CLASS_OF_TRIPLES = (
     WEIGHTS["class_of_triples_used"],
     WEIGHTS["class_of_triples_answer"],
-    WEIGHTS["class_of_triples_counted"],
 )
 _HOP = (WEIGHTS["hop_used"], WEIGHTS["hop_tail"], WEIGHTS["hop_without"])
 _PROPERTY = (
@@ -406,11 +406,6 @@ class QuestionReading:
         name = place.property.name
         return f"{relation_phrase(relation)} {relation_phrase(name)}" if relation else name
 
-    def owner_beside(self, place: Place) -> bool:
-        """Return whether a mention of a property directly follows a mention of its owner."""
-        before = {at + 1 for at in self.mentions.of(place.owned[1])}
-        return bool(before & {*self.words_of(place)})
-
     def class_words(self, name: str) -> list[int]:
         """Return the positions of the words that mention a class by noun, name or synonym."""
         if not name:
@@ -529,7 +524,7 @@ class QuestionReading:
 
 def _weighted(weights: Sequence[float], odds: Sequence[float]) -> list[float]:
     """Return the log-odds of each role by its weight."""
-    return [weight * one for weight, one in zip(weights, odds, strict=True)]
+    return [weight * one for weight, one in zip(weights, odds, strict=False)]
 
 
 def is_id(place: Place) -> bool:

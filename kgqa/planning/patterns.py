@@ -6,7 +6,6 @@ import math
 from dataclasses import replace
 from functools import cached_property
 from heapq import heappop, heappush, nlargest
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kgqa.planning.evidence import Pattern, QuestionReading
@@ -160,9 +159,7 @@ class PatternSearch:
                         hops = (*hops, Hop(source, relation, len(nodes), inverse))
                         away = (*away, away[source] + 1)
                         source, nodes = len(nodes), (*nodes, to)
-                    common = sum(two[1] and not one[1] for one, two in pairwise(way))
                     odds = self._read.classes[far][0] + WEIGHTS["bridge"] * (len(way) - 1)
-                    odds += WEIGHTS["bridge_pointed_to"] * common
                     yield Pattern(nodes, hops, pattern.score + odds, away)
 
     def _longer(self, pattern: Pattern) -> Iterator[Pattern]:
@@ -209,7 +206,7 @@ class PatternSearch:
                             yield replace(
                                 pattern,
                                 hops=(*pattern.hops, hop),
-                                score=score + WEIGHTS["between_same_nodes"],
+                                score=score,
                             )
                     if far in nodes:
                         score += WEIGHTS["second_of_class"]

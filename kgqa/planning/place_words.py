@@ -48,19 +48,6 @@ class PlaceWords:
         """The names of the requested class's properties."""
         return {place.owned[2] for place in self.places if place.of_answer}
 
-    @cached_property
-    def _owners(self) -> dict[str, set[str]]:
-        """The owners of properties, by property name."""
-        owners: dict[str, set[str]] = {}
-        for place in self.places:
-            owners.setdefault(place.owned[2], set()).add(place.owned[1])
-        return owners
-
-    def is_shared(self, place: Place) -> bool:
-        """Return whether the properties have one of the same name with another owner."""
-        _, owner, name = place.owned
-        return bool(self._owners[name] - {owner, name})
-
     def is_part_of_best(self, place: Place) -> bool:
         """Return whether another numeric property matches more of the superlative's words.
 

@@ -232,20 +232,6 @@ class Mentions:
         return self._known[before, most]  # type: ignore[no-any-return]
 
     @cached_property
-    def before_best(self) -> set[int]:
-        """The positions before a relative clause with a superlative: "film with the most"."""
-        return {
-            at - far
-            for at, word in enumerate(self.words)
-            if _SUPERLATIVE.fullmatch(word)
-            and any(
-                one in ("with", "that", "which", "who", "has", "have")
-                for one in self.words[max(0, at - 3) : at]
-            )
-            for far in range(2, 5)
-        }
-
-    @cached_property
     def of_each(self) -> set[int]:
         """The positions of the words that name a group: per branch, by country."""
         by = {
@@ -370,11 +356,6 @@ def _root(word: str) -> str:
 def _begins(word: str, roots: set[str]) -> bool:
     """Return whether a word is one of the roots or begins with a long one."""
     return any(word == root or (len(root) > 3 and word.startswith(root)) for root in roots)
-
-
-def asks_who(question: str) -> bool:
-    """Return whether a question asks who, which or what."""
-    return bool(re.match(r"\W*(?:who|which|what)\b", question, re.IGNORECASE))
 
 
 def asks_one(question: str) -> bool:
@@ -598,7 +579,7 @@ def superlative(question: str, property_: Property, descending: bool) -> float:
     dated = is_dated(property_)
     if late != early:
         if not dated and not re.search(r"\bage\b", relation_phrase(property_.name)):
-            return WEIGHTS["superlative_of_no_time"]
+            return 0.0
         first_is_high = late == dated
         return WEIGHTS["superlative_direction"] * (1 if descending == first_is_high else -1)
     much, little = bool(_MUCH.search(question)), bool(_LITTLE.search(question))
@@ -666,17 +647,13 @@ def does(question: str, name: str) -> bool:
 
 
 def named(question: str, name: str) -> float:
-    """Score a class name for being the question's first or second noun, or fitting "who".
-
-    0 if it is neither.
-    """
+    """Score a class name for being the question's first noun, or fitting "who"; 0 for neither."""
     if _WHO.match(question):
         person = relation_phrase(name).rpartition(" ")[2] in _PERSONS
         return WEIGHTS["person_class"] * person + WEIGHTS["agent_class"] * does(question, name)
     if names_class(question, name):
         return WEIGHTS["first_noun"]
-    _, _, second = asked_noun(question).partition(" ")
-    return WEIGHTS["second_noun"] * names_class(second, name)  # "discontinued products"
+    return 0.0
 
 
 @lru_cache(8192)

@@ -256,7 +256,6 @@ class PlanSearch:
                 if NodeRef(0) in owners(one.left)
             )
             cost += WEIGHTS["choice_left_out"] * (not chosen)
-        cost += WEIGHTS["returns_by_same_relation"] * self._falls_apart(plan)
         cost += WEIGHTS["other_left_out"] * any(
             plan.nodes.count(other) == 1 for other in self._read.others
         )
@@ -291,26 +290,6 @@ class PlanSearch:
         index = self._read.parts.index
         found = [index.kind(plan, one) for one in plan.give if isinstance(one, PropertyRef)]
         return [one for one in found if one is not None]
-
-    def _falls_apart(self, plan: Plan) -> bool:
-        """Return whether a plan enters a node and leaves it by the same relation without reason.
-
-        Two films of one country have it in common. But if the country is named, or the question
-        mentions none and names no film, then conditions on one film say nothing about the other.
-        """
-        read = self._read
-        named = {one.left for one in plan.where if one.operator in ("=", "in")}
-        for here in plan.hops:
-            for on in plan.hops:
-                same = (here.relation, here.inverse) == (on.relation, not on.inverse)
-                same = same and plan.nodes[here.source] == plan.nodes[on.target]
-                if not same or here.target != on.source:
-                    continue
-                middle, far = NodeRef(here.target), NodeRef(on.target)
-                said = read.class_words(plan.nodes[middle.node]) or read.mentions.of(here.relation)
-                if middle in named or not (said or far in named or read.plain):
-                    return True
-        return False
 
     def _idles(self, plan: Plan) -> int:
         """Return the number of unmentioned hops that serve no condition or output.
