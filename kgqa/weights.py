@@ -1,8 +1,7 @@
 """The weights that choose between answers: ``kgqa/data/weights.toml``, a table for each room.
 
-Each has a name that says what it is the weight of, and what it is worth was found on questions with
-known answers: those of ``planning`` by ``python -m scripts.planner.fit_weights``, the others as
-docs/internals.md says.
+Each has a name that says what it is the weight of. ``scripts/planner/fit_weights.py`` compares
+those of ``planning`` with what fits lists of plans (docs/models.md).
 """
 
 from __future__ import annotations
