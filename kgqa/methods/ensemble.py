@@ -12,7 +12,7 @@ import math
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeGuard, cast
 
 from kgqa.answers.answer import (
@@ -54,6 +54,7 @@ from kgqa.methods.whole_graph import (
     cues_of,
     is_named,
     is_not_here,
+    is_of_classes,
     is_unsaid,
     outdoes_paths,
     stands_apart,
@@ -68,7 +69,7 @@ from kgqa.queries.plan import NodeRef
 from kgqa.understanding.asked import as_choice, asks_calculated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kgqa.answers.answer import ScoredPath, TopicEntity
     from kgqa.graph.model import KGInfo
@@ -242,7 +243,7 @@ class Ensemble(Method[EnsembleOptions]):
         notes += _pooled_notes(good, answered=chosen > 0)
         used = [answer for answer in answers if answer.kg_llm != NO_KG_LLM]
         paths: dict[tuple[object, ...], ScoredPath] = {}  # the first of equal paths
-        for path in (path for answer in answers for path in answer.paths):
+        for path in _all(answers, "paths"):
             paths.setdefault((path.text, path.groundings), path)
         stages = ("constraint", "decode", "ground", "answer")  # linking is done once, for all
         timings = Timings(
@@ -252,17 +253,15 @@ class Ensemble(Method[EnsembleOptions]):
             answers=tuple(ranked[:chosen]),
             others=tuple(ranked[chosen:]),
             paths=tuple(paths.values()),
-            constraints=tuple(
-                dict.fromkeys(constraint for answer in answers for constraint in answer.constraints)
-            ),
+            constraints=tuple(dict.fromkeys(_all(answers, "constraints"))),
             kg_llm=_together([answer.kg_llm for answer in used]),
             timings=timings,
             forward_passes=sum(answer.forward_passes for answer in answers),
             notes=tuple(notes),
             search=(used or answers)[0].search,
-            expanded=tuple(one for answer in answers for one in answer.expanded),
+            expanded=tuple(_all(answers, "expanded")),
             confidence=confidence,
-            relations=tuple(relation for answer in answers for relation in answer.relations),
+            relations=tuple(_all(answers, "relations")),
         )
 
     def _chosen(
@@ -432,7 +431,7 @@ class Auto(Ensemble):
             return found
         class_ = asked_class(question.question, store.schema()) if _has_classes(store) else None
         of_class = self._by_plan(store, question, planned, class_, GUESSED) if class_ else None
-        if of_class is not None and (of_class.confidence or 0.0) >= SURE_PLAN:
+        if of_class is not None and is_sure(of_class, SURE_PLAN):
             return of_class
         if self._names_nothing(store, question) and isinstance(plan := planned(), Findings):
             return plan
@@ -446,7 +445,7 @@ class Auto(Ensemble):
             found = self._values_of(store, found, one.plan) or found
             return self._count_of(found, one) or found
         other = one.of_class
-        if other is None or (other.confidence or 0.0) < CALCULATED:
+        if other is None or not is_sure(other, CALCULATED):
             other = self._by_plan(store, one.question, one.plan)
         return other or self._by_rows(store, one.question, one.plan) or found
 
@@ -613,41 +612,58 @@ class Auto(Ensemble):
         """
         if question.among:
             found = planned()
-            if isinstance(found, Findings) and (found.confidence or 0.0) >= SURE_PLAN:
+            if isinstance(found, Findings) and is_sure(found, SURE_PLAN):
                 return found
-        text = question.question
         topics = without_classes(store, question)
-        cues = cues_of(text, listed=self._planner.asks_listed(store, text))
+        cues = self._cues(store, question.question)
         if topics and not any(cues):
             return None
-        unread: KgqaError | Findings | None = question.unlinked
-        if question.topics and not topics:  # no path leads out of a class
-            unread = Findings(notes=(UNSAID,), confidence=0.0)
-        topics = without_values(topics)
-        named = topics if any(map(is_named, topics)) else []
-        if not named and topics and cues.best and all(one.mention[:1].islower() for one in topics):
-            unread = Findings(notes=(UNSAID,), confidence=0.0)
+        values = without_values(topics)
+        named = values if any(map(is_named, values)) else []
         stated = cues._replace(bounded=cues.bounded and not self._nouns)  # things have properties
         if named and not any(stated):
             return None
         found = planned()
         if isinstance(found, KgqaError):
             return question.unlinked or (None if question.topics else found)
+        if not self._fits(store, question.question, found, named, values, cues):
+            if is_unsaid(found) and not question.topics:
+                return found
+            if question.topics and not named and is_of_classes(topics, values, cues):
+                return Findings(notes=(UNSAID,), confidence=0.0)
+            return question.unlinked
+        if not named:
+            return found
+        schema = queryable(cast("QueryStore", store)).schema()
+        return found if outdoes_paths(found, question, named, stated, schema) else None
+
+    def _cues(self, store: GraphStore, question: str) -> Cues:
+        """Return what of a question's words no path answers."""
+        return cues_of(question, listed=self._planner.asks_listed(store, question))
+
+    def _fits(
+        self,
+        store: GraphStore,
+        question: str,
+        found: Findings,
+        named: Sequence[TopicEntity],
+        topics: Sequence[TopicEntity],
+        cues: Cues,
+    ) -> bool:
+        """Return whether a plan's findings may answer a question about the whole graph.
+
+        It is confident enough, has words of the question, and gives no fact, whose content would be
+        the answer. ``named`` and ``topics``: as for :meth:`_least`.
+        """
         none = not named and is_not_here(found)
-        least = self._least(found, named, topics, cues)
-        if (found.confidence or 0.0) < least or not (found.answers or none):
-            return found if is_unsaid(found) and not question.topics else unread
-        if _gives_mediator(store, found):
-            return unread
+        sure = is_sure(found, self._least(found, named, topics, cues))
+        if not sure or not (found.answers or none) or _gives_mediator(store, found):
+            return False
         if found.result is None:
-            return None if named else found
+            return True
         schema = queryable(cast("QueryStore", store)).schema()
         about = bool(named) and (cues.calculated or cues.denied) and not cues.repeated
-        if not has_words_of(found.result.plan, text, schema, self._nouns, about=about):
-            return None if about else unread
-        if named and not outdoes_paths(found, question, named, stated, schema):
-            return None
-        return found
+        return has_words_of(found.result.plan, question, schema, self._nouns, about=about)
 
     def _least(
         self,
@@ -781,12 +797,22 @@ def _pooled_notes(votes: Sequence[_Vote], *, answered: bool) -> list[str]:
     return [*notes, *(() if answered else said[:1])]
 
 
+def is_sure(found: Findings, least: float) -> bool:
+    """Return whether findings have at least the confidence ``least``; none counts as 0."""
+    return (found.confidence or 0.0) >= least
+
+
+def _all(answers: Sequence[Answer], name: str) -> Iterator[Any]:
+    """Return what all answers have in the field ``name``."""
+    return chain.from_iterable(getattr(answer, name) for answer in answers)
+
+
 def _sure(planned: Planned, least: float) -> Findings | None:
     """Return the findings of a plan that has answers and at least the confidence ``least``."""
     found = planned()
     if isinstance(found, KgqaError) or not found.answers:
         return None
-    return found if (found.confidence or 0.0) >= least else None
+    return found if is_sure(found, least) else None
 
 
 def _gives_mediator(store: GraphStore, found: Findings) -> bool:

@@ -111,6 +111,17 @@ def without_values(topics: Sequence[TopicEntity]) -> list[TopicEntity]:
     return [one for one in topics if number_in(one.name) is None and one.name.lower() not in UNITS]
 
 
+def is_of_classes(topics: Sequence[TopicEntity], values: Sequence[TopicEntity], cues: Cues) -> bool:
+    """Return whether no path leads out of what a question names, since it is a class.
+
+    ``topics``: without those called as a class; ``values``: of these, without numbers and units,
+    none of which is mentioned by its whole name. "The highest peak" may be linked from Peak Street.
+    """
+    if not topics:
+        return True
+    return bool(values) and cues.best and all(one.mention[:1].islower() for one in values)
+
+
 def is_named(topic: TopicEntity) -> bool:
     """Return whether a question mentions an entity by its whole name, and not by a number."""
     mention = topic.mention or topic.name
@@ -176,7 +187,8 @@ def outdoes_paths(
     It must state what the cues ask for: an order, what is denied or repeated, a bound, a number of
     other entities than those.
     """
-    assert found.result is not None
+    if found.result is None:
+        return False
     plan = found.result.plan
     if cues.best and not (plan.order and plan.where):
         return False
