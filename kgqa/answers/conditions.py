@@ -23,6 +23,7 @@ from kgqa.graph.quantities import read_value
 from kgqa.graph.store import foresee
 from kgqa.paths.ground import ground
 from kgqa.paths.walk import FIRST, MEDIATOR, SECOND, TAIL, PathTable, hops_out_of, joined_tables
+from kgqa.weights import weights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
@@ -37,18 +38,14 @@ if TYPE_CHECKING:
     from kgqa.paths.walk import WalkRules
     from kgqa.understanding.literals import ValueCondition
 
+WEIGHTS = weights("answers")
 Step: TypeAlias = "tuple[int, int]"
 Place: TypeAlias = "tuple[int, int]"  # the hop of a path, and TAIL or MEDIATOR
 Fits: TypeAlias = "Callable[[Candidate | str, Sequence[Step]], Sequence[float]]"
 """The probability of each relation out of x, in a question about x, or if x is what is named."""
 
 MOST_PATHS = 2_000  # most paths that are filtered
-_CONSIDERED = 0.3  # part of the best score from which entities are tested
-_UNMET = 0.1  # factor of the score of an entity that fails the conditions
 _MOST_EDGES = 500  # an entity with more is not tested
-_MIN_PROBABILITY = 0.5  # least probability of a value's relation, among all and none
-_NEARLY = 0.7  # part of the best probability from which a relation counts, too
-_USUAL = 0.5  # part of entities with a value that makes a value relation
 
 
 class Edge(NamedTuple):
@@ -100,7 +97,7 @@ def narrow(
     no condition met, the scores are unchanged. Raises GraphError.
     """
     narrowed = Narrowed(scores)
-    least = _CONSIDERED * max(scores.values())
+    least = WEIGHTS["considered"] * max(scores.values())
     answers = {key for key, score in scores.items() if score >= least}
     ends = np.array(sorted(answers), np.int64)
     rows = [_best_rows(*pair, ends) for pair in zip(tables, probabilities, strict=True)]
@@ -124,14 +121,14 @@ def narrow(
         narrowed.rows = _of_each_table(rows, np.array(good))
         narrowed.conditions = met if used else {}
         narrowed.scores = {
-            key: score if key in met else _UNMET * score for key, score in scores.items()
+            key: score if key in met else WEIGHTS["unmet"] * score for key, score in scores.items()
         }
     return narrowed
 
 
 def _likeliest(left: Sequence[int], weight: Sequence[float]) -> list[int]:
     """Return the paths of ``left`` that weigh nearly as much as the heaviest of them."""
-    least = _NEARLY * max(weight[row] for row in left)
+    least = WEIGHTS["nearly"] * max(weight[row] for row in left)
     return [row for row in left if weight[row] >= least]
 
 
@@ -143,7 +140,7 @@ def _still(
     ``narrowed`` is told which.
     """
     still = [row for row in left if row not in over]
-    likely = _NEARLY * max(weight)
+    likely = WEIGHTS["nearly"] * max(weight)
     if not any(weight[row] >= likely for row in still):
         narrowed.over = None
         return left
@@ -372,7 +369,7 @@ def _named(
     best = max(share)
     met: dict[int, Edge] = {}
     for value, way in sorted(zip(share, ways.values(), strict=True), key=lambda pair: -pair[0]):
-        if value >= _NEARLY * best:
+        if value >= WEIGHTS["nearly"] * best:
             met = {**way, **met}
     return met
 
@@ -399,11 +396,11 @@ def _denied(
                 for edge in edges:
                     ways[_relation(place, edge)].add(row)
     share = fits(about, list(ways)) if ways else ()
-    if max(share, default=0.0) < _MIN_PROBABILITY:
+    if max(share, default=0.0) < WEIGHTS["value_relation"]:
         return ()
     return set().union(*(
         way for part, way in zip(share, ways.values(), strict=True)
-        if part >= _NEARLY * max(share)
+        if part >= WEIGHTS["nearly"] * max(share)
     ))  # fmt: skip
 
 
@@ -431,7 +428,7 @@ def _valued(
         return {}
     share = fits(asked.about, [step for _, step in kinds])
     likeliest, (key, kind) = max(zip(share, kinds.items(), strict=True), key=lambda pair: pair[0])
-    if likeliest < _MIN_PROBABILITY:
+    if likeliest < WEIGHTS["value_relation"]:
         return {}
     return _met(asked, ways[key], value, kind)
 
@@ -449,7 +446,7 @@ def _kind(
     """
     every = [value[edge.hop[TAIL]] for edges in way.values() for edge in edges]
     known = [quantity for quantity in every if quantity is not None]
-    if len(known) < _USUAL * max(len(every), len(rows)):
+    if len(known) < WEIGHTS["usual"] * max(len(every), len(rows)):
         return None
     kind: Kind = "days" if all(value_.days for value_ in known) else "amount"
     if kind == "amount" and len({value_.unit for value_ in known if value_.amount is not None}) > 1:

@@ -21,16 +21,18 @@ from kgqa.lexicon.vocabulary import GENDERS
 from kgqa.understanding.asked import asks_whether
 from kgqa.understanding.literals import short_year
 from kgqa.understanding.question import understood
+from kgqa.weights import weights
 
 if TYPE_CHECKING:
     from kgqa.answers.answer import Answer
 
+WEIGHTS = weights("answers")
 _MARRIED = frozenset({"wife", "wives", "husband", "husbands"})  # equivalent to "spouse"
 _CALENDAR = frozenset(map(str.lower, (*calendar.month_name[1:], *calendar.day_name)))
 _BEGINNING = 3  # shared first letters of related names: Norway, Norwegian
 _BOOLEANS = {"true": YES, "false": SAID_NO}
 _ORDERING = ("asc", "desc", "least", "most", "limit")  # words of a plan that ranks
-UNSURE = 0.5  # highest confidence of an answer that ignores a part
+UNSURE = WEIGHTS["unsure"]
 _SUBJECT = re.compile(
     r"\W*(?:is|are|was|were)\s+(?!(?:the|an?|it|its|th\w+|he|she|his|her|our|my|your)\b)(.+?)"
     r"\s+(?:the|an?|in|at|on|from|by|\w+\s+of)\b",

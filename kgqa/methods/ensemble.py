@@ -67,6 +67,7 @@ from kgqa.planning.question_words import says_all
 from kgqa.queries.implicit_classes import queryable
 from kgqa.queries.plan import NodeRef
 from kgqa.understanding.asked import as_choice, asks_calculated
+from kgqa.weights import weights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -82,26 +83,12 @@ if TYPE_CHECKING:
     from kgqa.queries.plan import Plan
     from kgqa.queries.result import QueryResult
 
-# Chosen on development questions: docs/methods.md.
-WEIGHTS = {"gcr": 1.0, "kg-cot": 1.0, "rank": 1.0}
-EARLY_EXIT_CONFIDENCE = 0.99
-AGREED_CONFIDENCE = 0.8  # confidence from which two agreeing members need no gcr
-THRESHOLD = 0.5  # part of the first answer's pooled weight that makes an answer
+WEIGHTS = weights("methods")
+VOTES = {"gcr": 1.0, "kg-cot": 1.0, "rank": 1.0}
 TOGETHER = 16  # questions that each member is given at a time
-FLOOR = 0.01  # score of an entity with a member that did not find it
-CALCULATED = 0.5  # least confidence of a plan for a question with a topic entity
-GUESSED = 0.35  # and without a topic entity
-LIKELY = 0.15  # and for a number, a superlative, or a comparison
-SURE_PLAN = 0.8  # least confidence of a plan if paths do not answer
-OF_CLASS = 0.7  # part of the best score of the class that makes an answer
 STALE_FRACTION = 0.2  # part of a KG's edges whose change makes its model stale
 _OF_NO_WEIGHT = ("together", "search_options")  # options that do not select gcr
 _FEW_RELATIONS = 400  # most relations of a graph whose class nouns are trusted
-# Below this pooled confidence one member that finds no answer is believed, as it is if the others
-# do not agree on one.
-VETO_CONFIDENCE = 0.3
-
-
 Planned: TypeAlias = "Callable[[], Findings | KgqaError]"  # the best plan's, computed once
 
 
@@ -122,7 +109,7 @@ class Ensemble(Method[EnsembleOptions]):
         super().__init__(options, resources, general=general)
         self._makers = self._members()
         self._made: list[Method[Any]] = []
-        self.weights: Mapping[str, float] = WEIGHTS
+        self.weights: Mapping[str, float] = VOTES
 
     def _members(self) -> list[Callable[[], Method[Any]]]:
         """Return a factory for each member: a model is loaded only when its vote is needed."""
@@ -153,7 +140,7 @@ class Ensemble(Method[EnsembleOptions]):
         members = sorted(self.members, key=lambda one: one.name, reverse=True)  # gcr's stand
         merged = {name: one for each in members for name, one in each.settings.items()}
         kept = {name: one for name, one in merged.items() if name not in common}
-        return {**kept, "weights": dict(WEIGHTS), "sure": self.sure}
+        return {**kept, "weights": dict(VOTES), "sure": self.sure}
 
     def findings(self, store: GraphStore, questions: Iterable[LinkedQuestion | KgqaError]) -> Found:
         """Yield each question's number with its findings, in batches.
@@ -216,7 +203,7 @@ class Ensemble(Method[EnsembleOptions]):
             single
             and len(good) == len(given)
             and len(named) == 1
-            and max(one.confidence or 0.0 for one in good) >= AGREED_CONFIDENCE
+            and max(one.confidence or 0.0 for one in good) >= WEIGHTS["members_agree"]
         )
 
     def _pooled(self, given: Sequence[Answer | KgqaError]) -> Findings | KgqaError:
@@ -279,11 +266,11 @@ class Ensemble(Method[EnsembleOptions]):
         first = [answer.best.id or answer.best.name for answer in answers if answer.best]
         if len(first) < len(answers):  # one finds no answer
             apart = len(first) != 1 and len(set(first)) == len(first)
-            if apart or (confidence or 0.0) < VETO_CONFIDENCE:
+            if apart or (confidence or 0.0) < WEIGHTS["lone_denial"]:
                 return 0
         threshold = self.options.answer_threshold
         if threshold is None:
-            ranking = RankingOptions(answer_threshold=THRESHOLD)
+            ranking = RankingOptions(answer_threshold=WEIGHTS["pooled_answer"])
             threshold = ranking.threshold(len(answers[0].topic_entities))
         return near_first([one.score for one in ranked], threshold)
 
@@ -300,7 +287,7 @@ class Auto(Ensemble):
 
     name = "auto"
     Options = AutoOptions
-    sure = EARLY_EXIT_CONFIDENCE
+    sure = WEIGHTS["reasoner_alone"]
     _query: Query | None = None
 
     def _members(self) -> list[Callable[[], Method[Any]]]:
@@ -430,8 +417,9 @@ class Auto(Ensemble):
         if found is not None:
             return found
         class_ = asked_class(question.question, store.schema()) if _has_classes(store) else None
-        of_class = self._by_plan(store, question, planned, class_, GUESSED) if class_ else None
-        if of_class is not None and is_sure(of_class, SURE_PLAN):
+        least = WEIGHTS["plan_without_topics"]
+        of_class = self._by_plan(store, question, planned, class_, least) if class_ else None
+        if of_class is not None and is_sure(of_class, WEIGHTS["plan_before_paths"]):
             return of_class
         if self._names_nothing(store, question) and isinstance(plan := planned(), Findings):
             return plan
@@ -440,12 +428,13 @@ class Auto(Ensemble):
     def _after_paths(self, store: GraphStore, found: Findings, one: _Pathwise) -> Findings:
         """Return the findings of paths, or those of a plan that answers where they do not."""
         if found.answers and one.class_ is not None:
-            found = only_of_class(store, found, one.class_, OF_CLASS) or one.of_class or found
+            mine = only_of_class(store, found, one.class_, WEIGHTS["of_class"])
+            found = mine or one.of_class or found
         if found.answers:
             found = self._values_of(store, found, one.plan) or found
             return self._count_of(found, one) or found
         other = one.of_class
-        if other is None or not is_sure(other, CALCULATED):
+        if other is None or not is_sure(other, WEIGHTS["plan_of_topics"]):
             other = self._by_plan(store, one.question, one.plan)
         return other or self._by_rows(store, one.question, one.plan) or found
 
@@ -474,7 +463,7 @@ class Auto(Ensemble):
         question: LinkedQuestion,
         planned: Planned,
         class_: str | None = None,
-        least: float = SURE_PLAN,
+        least: float = WEIGHTS["plan_before_paths"],
     ) -> Findings | None:
         """Return the findings of a plan of at least the confidence ``least``.
 
@@ -520,7 +509,7 @@ class Auto(Ensemble):
         """
         if not question.is_yes_no or not _has_classes(store):
             return None
-        found = _sure(planned, CALCULATED)
+        found = _sure(planned, WEIGHTS["plan_of_topics"])
         if found is None or found.result is None or not compares(found, question.topics):
             return None
         plan = found.result.plan
@@ -538,7 +527,7 @@ class Auto(Ensemble):
         """
         if not question.topics or not _has_classes(store):
             return None
-        found = _sure(planned, SURE_PLAN)
+        found = _sure(planned, WEIGHTS["plan_before_paths"])
         if found is None or found.result is None or self._nouns:
             return None
         plan = found.result.plan
@@ -553,7 +542,7 @@ class Auto(Ensemble):
         best = found.answers[0]
         if best.id is None or best.name != best.id or not _has_classes(store):
             return None
-        other = _sure(planned, GUESSED)
+        other = _sure(planned, WEIGHTS["plan_without_topics"])
         gives_value = other is not None and other.answers[0].id is None
         return (
             other
@@ -568,8 +557,7 @@ class Auto(Ensemble):
         other = _sure(one.plan, 0.0)
         if other is None or other.result is None:
             return None
-        rows = self._planner.rows
-        return other if counts_paths(found, other, one.question, rows, SURE_PLAN) else None
+        return other if counts_paths(found, other, one.question, self._planner.rows) else None
 
     def _furthest(self, store: GraphStore) -> int:
         """Return the most hops of the paths that are tried before a plan."""
@@ -612,7 +600,7 @@ class Auto(Ensemble):
         """
         if question.among:
             found = planned()
-            if isinstance(found, Findings) and is_sure(found, SURE_PLAN):
+            if isinstance(found, Findings) and is_sure(found, WEIGHTS["plan_before_paths"]):
                 return found
         topics = without_classes(store, question)
         cues = self._cues(store, question.question)
@@ -677,13 +665,14 @@ class Auto(Ensemble):
         ``named``: the topic entities that it names; ``topics``: also those whose names it has only
         a part of.
         """
+        of_topics = WEIGHTS["plan_of_topics"]
         if named:
             if compares(found, named):
-                return CALCULATED if self._nouns else GUESSED
-            return SURE_PLAN if cues.best or self._nouns else CALCULATED
+                return of_topics if self._nouns else WEIGHTS["plan_without_topics"]
+            return WEIGHTS["plan_before_paths"] if cues.best or self._nouns else of_topics
         if cues.ranks or cues.bounded:
-            return CALCULATED if topics and compares(found, topics) else LIKELY
-        return GUESSED
+            return of_topics if topics and compares(found, topics) else WEIGHTS["plan_of_number"]
+        return WEIGHTS["plan_without_topics"]
 
     @staticmethod
     def _apart(question: LinkedQuestion, planned: Planned) -> Findings | None:
@@ -854,7 +843,8 @@ def pool(votes: Sequence[tuple[float, Findings]]) -> list[RankedAnswer]:
     heavy = sum(weight for weight, _ in shares)
     score = {
         key: math.prod(
-            (share.get(key, 0.0) + FLOOR) ** (weight / heavy) for weight, share in shares
+            (share.get(key, 0.0) + WEIGHTS["not_found"]) ** (weight / heavy)
+            for weight, share in shares
         )
         for key in known
     }

@@ -42,6 +42,7 @@ from kgqa.registry import SEARCHES
 from kgqa.trie.index.manifest import REBUILD, IndexKey
 from kgqa.trie.lexicon import PathLexicon
 from kgqa.trie.stored import path_tokens, stored_constraint
+from kgqa.weights import weights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -60,7 +61,8 @@ if TYPE_CHECKING:
     from kgqa.trie.index.reader import TrieIndex
     from kgqa.trie.stored import StoredConstraint
 
-PRIOR = 0.6  # the part of a path's log-probability without the question that is subtracted
+WEIGHTS = weights("methods")
+PRIOR = WEIGHTS["unasked_path"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,6 +88,7 @@ from kgqa.queries.sentence import plural, sentence
 from kgqa.understanding.asked import as_of, as_superlative, asked_of_one
 from kgqa.understanding.clock import today_of
 from kgqa.understanding.literals import stated
+from kgqa.weights import weights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence, Set
@@ -104,29 +105,15 @@ if TYPE_CHECKING:
     from kgqa.queries.result import Cell
     from kgqa.understanding.literals import Stated, Stating
 
+WEIGHTS = weights("methods")
 Run: TypeAlias = "Callable[[Plan], QueryResult | None]"  # None for a plan that fails
 
 _ENDING = re.compile(r"(?:or|er|ed|ing)$")
-UNKNOWN = 0.15  # factor of confidence for a name that is not in the graph
-RANKED = 0.8  # factor for "top few" without a criterion
-PASSED = 0.3  # factor for a value or a column that the plan ignores
-VAIN = -12.0  # penalty from which a plan ignores cues
-ALL_OF = 0.95  # least confidence for all members of a class
-UNEXPLAINED = 0.9  # factor for words that the plan does not explain
-LOST = 0.5  # factor for each further content word among them
-NOTHING_FOUND = 4.0  # off the score of a plan without a result
 _TOGETHER = 12  # plans prefetched from an endpoint at once
 _OFFERED, _OFFERED_AMONG = 2, 6  # readings offered, and plans tried for them
-NOTHING_THERE = 1.0  # the same, if the plan explains every word
-_NEAR, _COMPARED = 3.0, 6  # score distance, in temperatures, and number of plans to compare
-OTHERWISE = 0.35  # cosine below which a noun does not name a property
-ABOUT = 0.55  # cosine from which a noun is a class's synonym: film and movie
-HALF = 0.5  # confidence that a word of the question is in nothing of the graph
-OF_ROWS = 0.58  # least sum of a noun's mean cosines to columns and row names
+_COMPARED = 6  # plans whose results are compared with the best one's
 _NAMED_ROWS = 8  # rows sampled for a lone table's subject
 _MOST_ROWS = 100_000  # most rows of a table that is sampled
-IDLE = 5.0  # off the score of a trivial superlative
-FAILED = 8.0  # off the score of a plan that exceeds the limits
 UNSAID = "The question cannot be said as one query over this graph's schema."
 NOT_SURE = "No reading of the question fits well enough"
 NOT_CHOSEN = "The general LLM's reply was not of the form asked for; the first reading is answered."
@@ -290,7 +277,7 @@ class Query(Method[QueryOptions]):
             part, missing, passed = self._left(graph, asked, best)
             confidence *= part
             if is_all_of(asked.text, best.plan):
-                confidence = max(confidence, ALL_OF)
+                confidence = max(confidence, WEIGHTS["all_of_class"])
             for name in missing:  # names that the graph has are not reported as unknown
                 (passed if may_name(store, name) else unknown).append(name)
         ranked, chosen_by, said = self._meant(asked.text, worth, run)
@@ -435,21 +422,22 @@ class Query(Method[QueryOptions]):
         words = [word for word in words if word != noun]
         unknown += self._unmeasured(question, best, words)
         stray = unused(question, plan, asked.found, literals, parts.names)
-        part = UNKNOWN ** bool(unknown) * UNEXPLAINED ** bool(words) * PASSED ** bool(stray)
-        part *= PASSED ** (best.vain <= VAIN)
+        part = WEIGHTS["unknown_name"] ** bool(unknown) * WEIGHTS["passed_over"] ** bool(stray)
+        part *= WEIGHTS["unexplained_words"] ** bool(words)
+        part *= WEIGHTS["passed_over"] ** (best.vain <= WEIGHTS["vain_cues"])
         if self.nouns:
             return part, unknown, [*stray, *words]
         spans = [*_spans(literals.literals), *units_of(question, literals)]
         rest = lost(unexplained(blanked(asked.bare, spans), known)) - {noun}
-        part *= LOST ** max(0, len(rest) - 1)
-        part *= UNKNOWN ** ("same" in rest and not _joins(plan))
-        part *= PASSED ** self._guesses(asked.bare, plan, literals, parts)
+        part *= WEIGHTS["lost_word"] ** max(0, len(rest) - 1)
+        part *= WEIGHTS["unknown_name"] ** ("same" in rest and not _joins(plan))
+        part *= WEIGHTS["passed_over"] ** self._guesses(asked.bare, plan, literals, parts)
         properties = any(isinstance(one, PropertyRef) for one in plan.give)
         if plan.is_bare and not properties and not _HAVING.search(question):
             # a whole class, although the graph has more of the words
-            part *= PASSED ** bool(_known(parts) & {word[:5] for word in words})
+            part *= WEIGHTS["passed_over"] ** bool(_known(parts) & {word[:5] for word in words})
         if plan.order and isinstance(plan.order[0].by, PropertyRef):
-            part *= RANKED ** ranks_by_nothing(question)
+            part *= WEIGHTS["ranked_by_nothing"] ** ranks_by_nothing(question)
         return part, unknown, [*stray, *words]
 
     def _same_noun(self, graph: Any, question: str, plan: Plan, words: Sequence[str]) -> str:
@@ -464,13 +452,13 @@ class Query(Method[QueryOptions]):
             return ""
         encoder = self.resources.sentence_encoder(None)
         asked, class_ = encoder.encode([noun, relation_phrase(plan.nodes[0])])
-        if float(asked @ class_) >= ABOUT:
+        if float(asked @ class_) >= WEIGHTS["synonym_of_class"]:
             return noun
         if self._parts is None or plan.nodes[0] != self._parts.rows:
             return ""
         if self._rows is None:
             self._rows = _about_rows(graph, self._parts, encoder)
-        return noun if float(asked @ self._rows) >= OF_ROWS else ""
+        return noun if float(asked @ self._rows) >= WEIGHTS["subject_of_rows"] else ""
 
     @staticmethod
     def _guesses(bare: str, plan: Plan, literals: Stated, parts: SchemaParts) -> bool:
@@ -537,7 +525,8 @@ class Query(Method[QueryOptions]):
         names = sorted({*map(relation_phrase, [*_names(plan), *best.nouns])} - KEYWORDS)
         vectors = self.resources.sentence_encoder(None).encode([*nouns, *names])
         near = (vectors[len(nouns) :] @ vectors[: len(nouns)].T).max(0, initial=-1.0)
-        return [one for one, value in zip(nouns, near.tolist(), strict=True) if value < ABOUT]
+        least = WEIGHTS["synonym_of_class"]
+        return [one for one, value in zip(nouns, near.tolist(), strict=True) if value < least]
 
     def _strange(
         self, question: str, best: ScoredPlan, result: QueryResult | None, parts: SchemaParts
@@ -560,7 +549,8 @@ class Query(Method[QueryOptions]):
         names += [relation_phrase(hop.relation) for hop in plan.all_hops]
         names += [item.name for item in plan.give if isinstance(item, PropertyRef)]
         noun, *known = self.resources.sentence_encoder(None).encode([kind, *names])
-        return "" if max(float(noun @ one) for one in known) >= ABOUT else kind
+        nearest = max(float(noun @ one) for one in known)
+        return "" if nearest >= WEIGHTS["synonym_of_class"] else kind
 
     def _lacking(self, asked: _QuestionParts, best: ScoredPlan) -> str:
         """Return the noun asked of a named entity if the plan outputs something else, else "".
@@ -583,7 +573,7 @@ class Query(Method[QueryOptions]):
         texts = [noun, *map(relation_phrase, names)]
         said, *vectors = self.resources.sentence_encoder(None).encode(texts)
         nearest = max((float(said @ vector) for vector in vectors), default=-1.0)
-        return noun if nearest < OTHERWISE else ""
+        return noun if nearest < WEIGHTS["not_the_property"] else ""
 
     @staticmethod
     def _reads_noun(noun: str, best: ScoredPlan, parts: SchemaParts) -> bool:
@@ -612,8 +602,8 @@ class Query(Method[QueryOptions]):
             if not read.unsaid:
                 unfit = f"{NOT_HERE}: nothing in its schema is called like {read.strange!r}."
             notes = [unfit, f"The nearest reading: {best.plan}"]
-            # that a word has no place says less of a graph than that no plan can say it
-            return Findings(notes=tuple(notes), confidence=0.0 if read.unsaid else HALF, **cost)
+            sure = 0.0 if read.unsaid else WEIGHTS["strange_word"]
+            return Findings(notes=tuple(notes), confidence=sure, **cost)
         rows = [*result.rows, *result.tied]
         answers = tuple(_answer(row, result) for row in rows)
         notes = _notes(read, best.plan, result)
@@ -693,11 +683,11 @@ def _by_results(plans: Sequence[ScoredPlan], bare: str, run: Run) -> list[_Ran]:
 def _penalty(one: ScoredPlan, result: QueryResult | None, bare: str, run: Run) -> float:
     """Return what a plan's score loses by its result: an error, nothing, or a lone candidate."""
     if result is None:
-        return FAILED
-    off = IDLE if is_idle(result, run) else 0.0
+        return WEIGHTS["failed_plan"]
+    off = WEIGHTS["idle_superlative"] if is_idle(result, run) else 0.0
     if not _gives(result):
         unread = one.plan.having or unexplained(bare, [*_names(one.plan), *one.nouns])
-        off += NOTHING_FOUND if unread else NOTHING_THERE
+        off += WEIGHTS["nothing_found"] if unread else WEIGHTS["nothing_there"]
     return off
 
 
@@ -709,7 +699,7 @@ def _agreement(worth: list[_Ran], temperature: float, run: Run) -> float:
     same = [True, *(False for _ in worth[1:])]
     best = worth[0] if worth else None
     if best is not None and best.result is not None:
-        given, least = _first_column(best.result), best.score - _NEAR * temperature
+        given, least = _first_column(best.result), best.score - WEIGHTS["near_plan"] * temperature
         near = [one for one in worth[1:] if one.score > least][:_COMPARED]
         for place, one in enumerate(near, 1):
             result = one.result or run(one.scored.plan)

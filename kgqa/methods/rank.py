@@ -43,8 +43,6 @@ from kgqa.linking.neighbourhood_features import stems_of
 from kgqa.methods.base import MOST_ANSWERS, LinkedQuestion, Method
 from kgqa.methods.options import RankOptions
 from kgqa.methods.rank_asked import (
-    NEXT_STEP,
-    TURNED,
     adjustment,
     evidence_of,
     foresee_kinds,
@@ -68,7 +66,7 @@ from kgqa.methods.rank_conditions import (
 )
 from kgqa.methods.rank_words import RankWords, Weighed, entity_scores, of_one_fact
 from kgqa.methods.what_is import DESCRIBED
-from kgqa.methods.yes_no import OTHER_WAY, YES_THRESHOLD, connection, pair_turned
+from kgqa.methods.yes_no import OTHER_WAY, connection, pair_turned
 from kgqa.models.adapter import AdapterCard
 from kgqa.paths.ground import ground, stored_edges
 from kgqa.paths.relation_paths import MOST_PATHS, few_paths, foresee_paths, opened, relation_paths
@@ -76,6 +74,7 @@ from kgqa.paths.walk import hops_out_of
 from kgqa.paths.words import TOPIC
 from kgqa.planning.aggregates import HOW_MANY
 from kgqa.understanding.clock import today_of
+from kgqa.weights import weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -94,27 +93,17 @@ if TYPE_CHECKING:
     from kgqa.paths.schema import Hop
     from kgqa.paths.walk import PathTable, WalkRules
 
-ANSWER_THRESHOLD = 0.7  # chosen on the graphs of scripts/bench_own
+WEIGHTS = weights("methods")
 _NAMED_FIRST = 1_000  # answers of a database among which ties are ordered by name
 MOST_EXPLAINED = 10  # relation paths of a topic entity kept in an answer
-# of "yes", fitted on the 104 questions of tests/data/own*/*/yes_no.jsonl
-YES_CALIBRATION, LEAST_YES = (0.6, 2.4), 1e-4
+LEAST_YES = 1e-4
 _AHEAD, _PATHS_AHEAD = 500, 20_000  # most edges and paths of a topic entity for prefetching
 _LIKELY_AHEAD, _ROWS_AHEAD = 100, 50  # relation paths, and paths of each, to prefetch
 MOST_OTHER_RELATIONS = 1_000  # most other relations to compare with
-OTHER_KG_PENALTY = (
-    3.5  # less of a logit, if entities of other kinds or other KGs have it; chosen there
-)
-_BETTER, _WORSE, _SURELY = 6.0, 3.0, 30.0  # bounds of differences of logits
+_SURELY = 30.0  # most that no answer is more probable than the best, as a difference of logits
 _NO_LOGIT = -1_000.0
-_NO_KIN = -2.0  # if similar entities have no relation that the topic lacks
-OTHER_ROLE_ODDS = 1.5  # log-odds of no answer, if the best one has another role
-FIRST_STEP = 0.5  # probability from which a relation is a question's first step
-SAID_BY_ANY = 0.7  # probability that any fact between two entities confirms "have"
 _HAS, _HAVING = re.compile(r"\b(?:have|has|had)\b", re.IGNORECASE), stems_of("have has had got")
-LISTED = 0.1  # of ``refuse_above``, up to which a list answers where its number is not stated
 _ENDS = 3  # entities of a first step from which the second one is tried
-OTHER_STEP = 3.0  # off the logit of relation paths with another first step
 _NUMBER = re.compile(r"\W*\d[\d.,]*(\s*\S{1,6})?")  # and perhaps a unit
 
 
@@ -154,7 +143,7 @@ class Rank(Method[RankOptions]):
         self._judges = (*bare, self.ranker)  # the last one finds the missing relation
         self.card = AdapterCard(hops=self.ranker.card.hops)
         threshold, refuse = options.answer_threshold, options.refuse_above
-        self.answer_threshold = ANSWER_THRESHOLD if threshold is None else threshold
+        self.answer_threshold = WEIGHTS["rank_answer"] if threshold is None else threshold
         self.refuse_above = self.ranker.card.refuse_above if refuse is None else refuse
         self._words: RankWords | None = None
 
@@ -385,7 +374,7 @@ class Rank(Method[RankOptions]):
             notes.append(f"{OTHER_WAY}: {stored}.")
         if any_fact and (paths.table.length[asked.rows] == 1).any():
             rows = asked.rows[paths.table.length[asked.rows] == 1][: self.options.k]
-            asked = replace(asked, probability=max(asked.probability, SAID_BY_ANY))
+            asked = replace(asked, probability=max(asked.probability, WEIGHTS["any_fact"]))
         shown = [
             ScoredPath(path.text, _log(likely[paths.of[row]]), YES, (path,))
             for row, path in zip(
@@ -393,8 +382,9 @@ class Rank(Method[RankOptions]):
             )
             if path is not None
         ]
-        yes = bool(shown) and asked.probability >= YES_THRESHOLD
-        sure = calibrated(max(asked.probability, LEAST_YES), *YES_CALIBRATION)
+        yes = bool(shown) and asked.probability >= WEIGHTS["says_yes"]
+        evidence = max(asked.probability, LEAST_YES)
+        sure = calibrated(evidence, WEIGHTS["yes_slope"], WEIGHTS["yes_shift"])
         pair = f"{said_name(first.name)} and {said_name(second.name)}"
         said = f"Not in this graph: no path between {pair} says this."
         return Findings(
@@ -446,7 +436,8 @@ class Rank(Method[RankOptions]):
         weighed = weigh(question.question)
         if HOW_MANY.match(question.question) and _absent(weighed) > self.refuse_above:
             listed = weigh(HOW_MANY.sub("Which", question.question, count=1))
-            return listed if _absent(listed) <= LISTED * self.refuse_above else weighed
+            most = WEIGHTS["listed_instead"] * self.refuse_above
+            return listed if _absent(listed) <= most else weighed
         return weighed
 
     def _weigh_steps(
@@ -464,17 +455,17 @@ class Rank(Method[RankOptions]):
         if steps is None or not paths.steps:
             return self._weigh(words, asked, topic, paths)
         single = np.array([len(step) == 1 for step in paths.steps])
-        first = self._weigh(words, steps.first, topic, paths, -OTHER_STEP * ~single)
+        first = self._weigh(words, steps.first, topic, paths, -WEIGHTS["other_step"] * ~single)
         if first.absent > self.refuse_above:
             lacking = f"{said_name(topic.name)} has no {steps.noun}"
             whole = self._weigh(words, asked, topic, paths)
             return replace(whole, absent=max(whole.absent, first.absent), lacking=lacking)
         best = int(np.argmax(np.where(single, first.probability, 0.0)))
-        if not single[best] or first.probability[best] < FIRST_STEP:
+        if not single[best] or first.probability[best] < WEIGHTS["first_step"]:
             return self._weigh(words, asked, topic, paths)
         hop = paths.steps[best][0]
         other = np.array([step[0] != hop for step in paths.steps])
-        whole = self._weigh(words, asked, topic, paths, -OTHER_STEP * other)
+        whole = self._weigh(words, asked, topic, paths, -WEIGHTS["other_step"] * other)
         if paths.steps[int(np.argmax(whole.probability))] != (hop,):
             return whole
         ends = in_id_order(words.store, np.unique(paths.table.ends()[paths.of == best]))[:_ENDS]
@@ -506,7 +497,9 @@ class Rank(Method[RankOptions]):
         own = {step[0] for step in paths.steps if len(step) == 1}
         every = [*paths.steps, *((hop,) for hop in words.schema.missing(own))]
         count = len(paths.steps)
-        added = np.where(turned(asked, words, every), np.float32(-TURNED), np.float32(0.0))
+        added = np.where(
+            turned(asked, words, every), np.float32(-WEIGHTS["turned"]), np.float32(0.0)
+        )
         added[:count] += adjustment(words, self.ranker, asked, paths) + more
         logits = words.logits(self.ranker, asked, every)
         best = int(np.argmax(logits[:count] + added[:count])) if count else -1
@@ -514,7 +507,7 @@ class Rank(Method[RankOptions]):
             after = next_said(asked, words, every[:count], every[best][0])
             alone = words.logits(self.ranker, asked, [every[at][1:] for at in after])
             for at, logit in zip(after, alone.tolist(), strict=True):
-                if logit - logits[best] >= NEXT_STEP:
+                if logit - logits[best] >= WEIGHTS["next_step"]:
                     added[at] += logit - logits[at]
         logits += added
         share = words.shares(self.ranker, logits)
@@ -561,16 +554,18 @@ class Rank(Method[RankOptions]):
             unknown = ranker.logit_elsewhere(asked, singles) if few else -math.inf
             there, kin = (one.max(initial=_NO_LOGIT) for one in (fits[:count], fits[count:]))
             other = beyond.max(initial=_NO_LOGIT)
-            least = max(other, unknown) - OTHER_KG_PENALTY  # the best one alone counts
+            least = max(other, unknown) - WEIGHTS["other_kg"]  # the best one alone counts
             absent = np.logaddexp.reduce([ranker.none, least, *fits[count:]])
-            better = min(max(kin - there, -_WORSE), _BETTER) if len(fits) > count else _NO_KIN
+            better = WEIGHTS["no_kin"]
+            if len(fits) > count:
+                better = min(max(kin - there, -WEIGHTS["worst_kin"]), WEIGHTS["best_kin"])
             signs.append([min(absent - there, _SURELY), better])
         best = int(np.argmax(fits[:count])) if count else None
         unsaid = best is not None and not says_kind(asked, words.path(every[best]))
         odds = lacking_odds([*np.mean(signs, axis=0), unsaid, 1.0], self.ranker.card.lacking)
         missing = ""  # by the last ranker
         if best is not None and (role := other_role(words, self.ranker, asked, every[best][-1])):
-            odds, missing = max(odds, OTHER_ROLE_ODDS), f"has no {role}"
+            odds, missing = max(odds, WEIGHTS["other_role_odds"]), f"has no {role}"
         elif kin >= least and len(fits) > count:
             hop = every[count + int(np.argmax(fits[count:]))][0]
             missing = f"{_without(words, hop)}, as others of its kind do"

@@ -23,6 +23,7 @@ from kgqa.planning.negation import denies_name
 from kgqa.planning.question_words import says
 from kgqa.understanding.literals import value_conditions
 from kgqa.understanding.question import understood
+from kgqa.weights import weights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Mapping, Sequence
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from kgqa.paths.relation_paths import RelationPaths
     from kgqa.paths.schema import Hop
 
-NAMED_MATCH = 0.449  # least match of another entity that the question names
+WEIGHTS = weights("methods")
 _WORD = re.compile(r"\w+")
 _NAMED = 30  # most such candidates
 _OF_A_VALUE = re.compile(
@@ -215,7 +216,7 @@ def named_beside(store: GraphStore, question: str, topics: Container[int]) -> li
         one
         for one in _linked(store, question)
         if one.features.everyday == 0.0
-        and one.features.match >= NAMED_MATCH
+        and one.features.match >= WEIGHTS["named_match"]
         and (one.match != "partial" or one.features.emphasis > 0.0)
     ]
     for noun in _WORD.finditer(question):

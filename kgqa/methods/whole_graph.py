@@ -32,6 +32,7 @@ from kgqa.understanding.asked import (
     asks_denied,
     asks_repeated,
 )
+from kgqa.weights import weights
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from kgqa.queries.join import QueryStore
     from kgqa.queries.plan import Plan
     from kgqa.queries.result import QueryResult
+
+WEIGHTS = weights("methods")
 
 
 class Cues(NamedTuple):
@@ -207,20 +210,18 @@ def _denies_or_repeats(plan: Plan) -> bool:
     return excludes or bool(plan.without) or any(hop.repeated for hop in plan.hops)
 
 
-def counts_paths(
-    found: Findings, other: Findings, question: LinkedQuestion, rows: str, surely: float
-) -> bool:
+def counts_paths(found: Findings, other: Findings, question: LinkedQuestion, rows: str) -> bool:
     """Return whether a plan's findings ``other`` count the entities that the paths ``found``.
 
     Also if the counted kind is itself a topic entity, which paths do not count ("How many
     motorcycles do we sell?" about the product line Motorcycles), or if the plan is more confident
-    than the paths, at least ``surely``: a number of cars is not that of their cylinders. ``rows``:
+    than the paths: a number of cars is not that of their cylinders. ``rows``:
     the class of a lone table's rows, whose name the question need not have.
     """
     assert other.result is not None
     if len(found.answers) > 1 and counts_kind(other.result, question):
         return True
-    surer = (other.confidence or 0.0) >= max(surely, found.confidence or 0.0)
+    surer = (other.confidence or 0.0) >= max(WEIGHTS["plan_before_paths"], found.confidence or 0.0)
     if surer and counts_for(other, question, rows):
         return True
     return _counted(other.result, len(found.answers) + 1) == {one.id for one in found.answers}
