@@ -149,7 +149,7 @@ def to_probability(paths: Sequence[ScoredPath]) -> Callable[[float], float]:
     If all are too small for a float, they are scaled up in proportion.
     """
     top = max((path.score for path in paths), default=0.0)
-    if top > -600.0:  # exp of it is a normal float
+    if top > -600:  # exp of it is a normal float
         return math.exp
     return lambda score: math.exp(score - top) / len(paths)
 
@@ -327,7 +327,7 @@ def calibrated(evidence: float, slope: float, shift: float) -> float:
     if (slope, shift) == (1.0, 0.0) or not 0.0 < evidence < 1.0:
         return evidence
     odds = slope * (math.log(evidence) - math.log1p(-evidence)) + shift
-    return 1.0 / (1.0 + math.exp(-odds)) if odds > -700.0 else 0.0
+    return 1.0 / (1.0 + math.exp(-odds)) if odds > -700 else 0.0
 
 
 def evidence_for(first: WeighedEntity, paths: Sequence[WeighedRelationPath]) -> float:

@@ -100,8 +100,8 @@ LEAST_YES = 1e-4
 _AHEAD, _PATHS_AHEAD = 500, 20_000  # most edges and paths of a topic entity for prefetching
 _LIKELY_AHEAD, _ROWS_AHEAD = 100, 50  # relation paths, and paths of each, to prefetch
 MOST_OTHER_RELATIONS = 1_000  # most other relations to compare with
-_SURELY = 30.0  # most that no answer is more probable than the best, as a difference of logits
-_NO_LOGIT = -1_000.0
+_SURELY = 30  # most that no answer is more probable than the best, as a difference of logits
+_NO_LOGIT = -1_000
 _HAS, _HAVING = re.compile(r"\b(?:have|has|had)\b", re.IGNORECASE), stems_of("have has had got")
 _ENDS = 3  # entities of a first step from which the second one is tried
 _NUMBER = re.compile(r"\W*\d[\d.,]*(\s*\S{1,6})?")  # and perhaps a unit
@@ -361,12 +361,9 @@ class Rank(Method[RankOptions]):
             words.phrases,
         )  # fmt: skip
         asked = connection(
-            (first.key, second.key),
-            tables,
-            [one.of for one in found],
-            [one.probability for one in weighed],
-            turned_,
-        )
+            (first.key, second.key), tables, [one.of for one in found],
+            [one.probability for one in weighed], turned_,
+        )  # fmt: skip
         paths, likely = found[asked.side], weighed[asked.side].probability
         rows = asked.rows[: self.options.k]
         notes = list(notes)
