@@ -73,3 +73,53 @@ def test_the_guide_to_changes_names_files_that_exist() -> None:
     assert all(places), "each row names a place"
     gone = [place for row in places for place in row if not (root / place).exists()]
     assert not gone, gone
+
+
+# What there was when this was written, by room; a change that makes it fewer lowers the number.
+LONGEST, MOST_BRANCHES = 60, 20
+_BRANCHES = (ast.If, ast.For, ast.While, ast.IfExp, ast.ExceptHandler, ast.comprehension)
+TOO_LONG = {
+    "answers": 0, "lexicon": 0, "linking": 0, "methods": 0, "planning": 16, "understanding": 0,
+}  # fmt: skip
+FRACTIONS = {
+    "answers": 1, "lexicon": 1, "linking": 20, "methods": 10, "planning": 122, "understanding": 1,
+}  # fmt: skip
+
+
+def branches(function: ast.AST) -> int:
+    """Return how many conditions, loops, and further operands of and/or a function has."""
+    return sum(
+        len(node.values) - 1 if isinstance(node, ast.BoolOp) else isinstance(node, _BRANCHES)
+        for node in ast.walk(function)
+    )
+
+
+def trees(room: str) -> list[ast.Module]:
+    """Return the modules of a room."""
+    files = sorted((Path(kgqa.__file__).parent / room).rglob("*.py"))
+    return [ast.parse(file.read_text("utf-8")) for file in files]
+
+
+@pytest.mark.parametrize("room", TOO_LONG)
+def test_long_functions_only_become_fewer(room: str) -> None:
+    long = [
+        node.name
+        for tree in trees(room)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and ((node.end_lineno or 0) - node.lineno + 1 > LONGEST or branches(node) > MOST_BRANCHES)
+    ]
+    assert len(long) <= TOO_LONG[room], long
+
+
+@pytest.mark.parametrize("room", FRACTIONS)
+def test_fractions_in_code_only_become_fewer(room: str) -> None:
+    found = [
+        node.value
+        for tree in trees(room)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, float)
+        and node.value not in (0.0, 1.0)
+    ]
+    assert len(found) <= FRACTIONS[room], "a weight belongs into kgqa/data/weights.toml"

@@ -201,7 +201,7 @@ def chosen_first(ranked: Sequence[RankedAnswer], choice: AnswerChoice) -> list[R
         """Return whether a ranked answer is the chosen one."""
         return given.id in choice.ids if given.id is not None else given.name == choice.text
 
-    scored = [replace(answer, score=answer.score / 2 + 0.5 * mine(answer)) for answer in ranked]
+    scored = [replace(answer, score=(answer.score + mine(answer)) / 2) for answer in ranked]
     return sorted(scored, key=lambda answer: -answer.score)
 
 

@@ -23,6 +23,7 @@ from kgqa.graph.quantities import read_value
 from kgqa.graph.store import foresee
 from kgqa.paths.ground import ground
 from kgqa.paths.walk import FIRST, MEDIATOR, SECOND, TAIL, PathTable, hops_out_of, joined_tables
+from kgqa.weights import weights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
@@ -37,18 +38,14 @@ if TYPE_CHECKING:
     from kgqa.paths.walk import WalkRules
     from kgqa.understanding.literals import ValueCondition
 
+WEIGHTS = weights("answers")
 Step: TypeAlias = "tuple[int, int]"
 Place: TypeAlias = "tuple[int, int]"  # the hop of a path, and TAIL or MEDIATOR
 Fits: TypeAlias = "Callable[[Candidate | str, Sequence[Step]], Sequence[float]]"
 """The probability of each relation out of x, in a question about x, or if x is what is named."""
 
 MOST_PATHS = 2_000  # most paths that are filtered
-_CONSIDERED = 0.3  # part of the best score from which entities are tested
-_UNMET = 0.1  # factor of the score of an entity that fails the conditions
 _MOST_EDGES = 500  # an entity with more is not tested
-_MIN_PROBABILITY = 0.5  # least probability of a value's relation, among all and none
-_NEARLY = 0.7  # part of the best probability from which a relation counts, too
-_USUAL = 0.5  # part of entities with a value that makes a value relation
 
 
 class Edge(NamedTuple):
@@ -100,73 +97,141 @@ def narrow(
     no condition met, the scores are unchanged. Raises GraphError.
     """
     narrowed = Narrowed(scores)
-    if not (named or values or until or denied):
-        return narrowed
-    least = _CONSIDERED * max(scores.values())
-    ends = np.array(sorted(key for key, score in scores.items() if score >= least), np.int64)
-    answers = set(ends.tolist())
-    named = [
-        candidate
-        for candidate in named
-        if candidate.key not in answers and read_value(candidate.name) is None
-    ]
+    least = WEIGHTS["considered"] * max(scores.values())
+    answers = {key for key, score in scores.items() if score >= least}
+    ends = np.array(sorted(answers), np.int64)
     rows = [_best_rows(*pair, ends) for pair in zip(tables, probabilities, strict=True)]
-    table = joined_tables(
-        [path_table.take(at) for path_table, at in zip(tables, rows, strict=True)]
-    )
+    table = joined_tables([one.take(at) for one, at in zip(tables, rows, strict=True)])
     if len(table) > MOST_PATHS:
         return narrowed
     weight = [scores[key] for key in table.ends().tolist()]
     beside = _edges_beside(store, table, rules, ends=bool(named or values or denied))
-    left = list(range(len(table)))
     used: list[tuple[str, dict[int, Edge]]] = []
-    taken: list[Candidate] = []
+    left = list(range(len(table)))
     if over := _over(store, beside, table, until, today):
-        still = [row for row in left if row not in over]
-        likely = _NEARLY * max(weight)
-        narrowed.over = True if any(weight[row] >= likely for row in still) else None
-        left = still if narrowed.over else left
-    for candidate in named:
-        if any(candidate.start < other.end and other.start < candidate.end for other in taken):
+        left = _still(narrowed, left, over, weight)
+    left = _likeliest(_with_named(named, answers, beside, left, fits, used), weight)
+    left = _without_denied(denied, beside, left, fits, narrowed.denied)
+    left, narrowed.left_out = _with_values(store, values, beside, left, fits, used)
+    grounded = _grounded(store, form, [[(words, met[row]) for words, met in used] for row in left])
+    ends = table.ends()[left].tolist()
+    met = {end: one for end, one in zip(ends[::-1], grounded[::-1], strict=True) if one is not None}
+    if met and (used or narrowed.over or any(narrowed.denied.values())):
+        good = [row for row, one in zip(left, grounded, strict=True) if one is not None]
+        narrowed.rows = _of_each_table(rows, np.array(good))
+        narrowed.conditions = met if used else {}
+        narrowed.scores = {
+            key: score if key in met else WEIGHTS["unmet"] * score for key, score in scores.items()
+        }
+    return narrowed
+
+
+def _likeliest(left: Sequence[int], weight: Sequence[float]) -> list[int]:
+    """Return the paths of ``left`` that weigh nearly as much as the heaviest of them."""
+    least = WEIGHTS["nearly"] * max(weight[row] for row in left)
+    return [row for row in left if weight[row] >= least]
+
+
+def _still(
+    narrowed: Narrowed, left: list[int], over: Container[int], weight: Sequence[float]
+) -> list[int]:
+    """Return the paths of ``left`` that are not ``over``, all if no likely one still holds.
+
+    ``narrowed`` is told which.
+    """
+    still = [row for row in left if row not in over]
+    likely = WEIGHTS["nearly"] * max(weight)
+    if not any(weight[row] >= likely for row in still):
+        narrowed.over = None
+        return left
+    narrowed.over = True
+    return still
+
+
+def _with_named(
+    named: Sequence[Candidate],
+    answers: Container[int],
+    beside: Sequence[Mapping[Place, list[Edge]]],
+    left: list[int],
+    fits: Fits,
+    used: list[tuple[str, dict[int, Edge]]],
+) -> list[int]:
+    """Return the paths of ``left`` beside which each named entity is that is beside any.
+
+    The edges to them are added to ``used``. Of entities that the same words may name the first
+    counts; ``answers`` (keys) and values do not.
+    """
+    taken: list[Candidate] = []
+    for one in named:
+        if one.key in answers or read_value(one.name) is not None:
             continue
-        if met := _named(candidate, beside, left, fits):
-            taken.append(candidate)
-            used.append((candidate.mention, met))
+        if any(one.start < other.end and other.start < one.end for other in taken):
+            continue
+        if met := _named(one, beside, left, fits):
+            taken.append(one)
+            used.append((one.mention, met))
             left = [row for row in left if row in met]
-    best = max(weight[row] for row in left)
-    left = [row for row in left if weight[row] >= _NEARLY * best]
+    return left
+
+
+def _without_denied(
+    denied: Mapping[str, Candidate | str],
+    beside: Sequence[Mapping[Place, list[Edge]]],
+    left: list[int],
+    fits: Fits,
+    many: dict[str, int | None],
+) -> list[int]:
+    """Return the paths of ``left`` beside which there is nothing that the question denies.
+
+    ``many`` is told how many each negation leaves out, None if none or all of them.
+    """
     for words, about in denied.items():
-        has = _denied(about, beside, left, fits, len(table))
+        has = _denied(about, beside, left, fits, len(beside))
         without = [row for row in left if row not in has]
-        narrowed.denied[words] = len(left) - len(without) if has and without else None
+        many[words] = len(left) - len(without) if has and without else None
         left = without or left
+    return left
+
+
+def _with_values(
+    store: GraphStore,
+    values: Sequence[ValueCondition],
+    beside: Sequence[Mapping[Place, list[Edge]]],
+    left: list[int],
+    fits: Fits,
+    used: list[tuple[str, dict[int, Edge]]],
+) -> tuple[list[int], list[str]]:
+    """Return the paths of ``left`` that meet each comparison that any meets, and the others' words.
+
+    The edges to the values are added to ``used``.
+    """
+    left_out = []
     for asked in values:
         if met := _valued(store, asked, beside, left, fits):
             used.append((asked.words, met))
             left = [row for row in left if row in met]
-        elif asked.operator not in (None, "=") or (
-            asked.each and not any(words in asked.words for words, _ in used)
-        ):
-            narrowed.left_out.append(asked.words)
-    path = _grounded(store, form, [[(words, met[row]) for words, met in used] for row in left])
-    met_by: dict[int, tuple[Condition, ...]] = {}
-    good = [row for row, edge in zip(left, path, strict=True) if edge is not None]
-    for end, conditions in zip(table.ends()[left].tolist(), path, strict=True):
-        if conditions is not None:
-            met_by.setdefault(end, conditions)
-    if not (used or narrowed.over or any(narrowed.denied.values())) or not good:
-        return narrowed
+        elif _is_left_out(asked, used):
+            left_out.append(asked.words)
+    return left, left_out
+
+
+def _is_left_out(asked: ValueCondition, used: Sequence[tuple[str, object]]) -> bool:
+    """Return whether a comparison that no path meets is to be noted.
+
+    Not an equality, a superlative, nor a day of every week or year that another condition has.
+    """
+    if asked.operator not in (None, "="):
+        return True
+    return bool(asked.each) and not any(words in asked.words for words, _ in used)
+
+
+def _of_each_table(rows: Sequence[IntArray], at: IntArray) -> list[IntArray]:
+    """Return the ``rows`` of each table that are at the places ``at`` of the joined one."""
     starts = np.cumsum([0, *map(len, rows)])
-    at = np.array(good)
-    narrowed.rows = [
-        rows[number][at[(starts[number] <= at) & (at < starts[number + 1])] - starts[number]]
-        for number in range(len(rows))
+    return [
+        mine[at[(start <= at) & (at < start + len(mine))] - start]
+        for mine, start in zip(rows, starts.tolist(), strict=False)
     ]
-    narrowed.conditions = met_by if used else {}
-    narrowed.scores = {
-        key: score if key in met_by else _UNMET * score for key, score in scores.items()
-    }
-    return narrowed
 
 
 def _over(
@@ -234,28 +299,43 @@ def _edges_beside(
     edges_beside = []
     for row in range(len(table)):
         hops = table.hops[row].tolist()
-        on_path = {int(table.topic[row]), *(key for hop in hops for key in (hop[1], hop[3]))}
-        ahead = [tuple(hop[i] for i in (FIRST, SECOND)) for hop in hops[1:]]
+        topic = int(table.topic[row])
+        on_path = {topic, *(key for hop in hops for key in (hop[MEDIATOR], hop[TAIL]))}
         mine: dict[Place, list[Edge]] = {}
         for hop, part in places:
             at = position.get(hops[hop][part], -1)
             if at < 0:
                 continue
-            start = int(table.topic[row]) if hop == 0 else hops[hop - 1][TAIL]
-            for first, mediator, second, tail in out.hop[starts[at] : starts[at + 1]].tolist():
-                if tail in on_path or (part == TAIL and ahead[hop : hop + 1] == [(first, second)]):
-                    continue
-                if part == TAIL and mediator >= 0 and first == hops[hop][SECOND] ^ 1:
-                    continue  # a fact of the kind that led here: its own qualifiers are what counts
-                if part == TAIL:
-                    edge = Edge(hops[hop][TAIL], (first, mediator, second, tail))
-                elif mediator < 0:
-                    edge = Edge(start, (hops[hop][FIRST], hops[hop][MEDIATOR], first, tail))
-                else:
-                    continue
-                mine.setdefault((hop, part), []).append(edge)
+            start = topic if hop == 0 else hops[hop - 1][TAIL]
+            onward = hops[hop + 1] if hop + 1 < len(hops) else None
+            edges = [
+                edge
+                for step in out.hop[starts[at] : starts[at + 1]].tolist()
+                if step[TAIL] not in on_path
+                and (edge := _edge_beside(hops[hop], onward, start, part, step))
+            ]
+            if edges:
+                mine[hop, part] = edges
         edges_beside.append(mine)
     return edges_beside
+
+
+def _edge_beside(
+    hop: Sequence[int], onward: Sequence[int] | None, start: int, part: int, step: Sequence[int]
+) -> Edge | None:
+    """Return a step out of a node of a path as an edge beside it, None if it is none.
+
+    ``hop``: of the path, to the node, which is its TAIL or MEDIATOR; ``onward``: the next hop;
+    ``start``: where ``hop`` begins.
+    """
+    first, mediator, second, tail = step
+    if part == MEDIATOR:
+        return Edge(start, (hop[FIRST], hop[MEDIATOR], first, tail)) if mediator < 0 else None
+    if onward is not None and (onward[FIRST], onward[SECOND]) == (first, second):
+        return None
+    if mediator >= 0 and first == hop[SECOND] ^ 1:
+        return None  # a fact of the kind that led here: its own qualifiers are what counts
+    return Edge(hop[TAIL], (first, mediator, second, tail))
 
 
 def _relation(place: Place, edge: Edge) -> Step:
@@ -289,7 +369,7 @@ def _named(
     best = max(share)
     met: dict[int, Edge] = {}
     for value, way in sorted(zip(share, ways.values(), strict=True), key=lambda pair: -pair[0]):
-        if value >= _NEARLY * best:
+        if value >= WEIGHTS["nearly"] * best:
             met = {**way, **met}
     return met
 
@@ -316,11 +396,11 @@ def _denied(
                 for edge in edges:
                     ways[_relation(place, edge)].add(row)
     share = fits(about, list(ways)) if ways else ()
-    if max(share, default=0.0) < _MIN_PROBABILITY:
+    if max(share, default=0.0) < WEIGHTS["value_relation"]:
         return ()
     return set().union(*(
         way for part, way in zip(share, ways.values(), strict=True)
-        if part >= _NEARLY * max(share)
+        if part >= WEIGHTS["nearly"] * max(share)
     ))  # fmt: skip
 
 
@@ -348,7 +428,7 @@ def _valued(
         return {}
     share = fits(asked.about, [step for _, step in kinds])
     likeliest, (key, kind) = max(zip(share, kinds.items(), strict=True), key=lambda pair: pair[0])
-    if likeliest < _MIN_PROBABILITY:
+    if likeliest < WEIGHTS["value_relation"]:
         return {}
     return _met(asked, ways[key], value, kind)
 
@@ -366,7 +446,7 @@ def _kind(
     """
     every = [value[edge.hop[TAIL]] for edges in way.values() for edge in edges]
     known = [quantity for quantity in every if quantity is not None]
-    if len(known) < _USUAL * max(len(every), len(rows)):
+    if len(known) < WEIGHTS["usual"] * max(len(every), len(rows)):
         return None
     kind: Kind = "days" if all(value_.days for value_ in known) else "amount"
     if kind == "amount" and len({value_.unit for value_ in known if value_.amount is not None}) > 1:

@@ -26,6 +26,7 @@ from kgqa.paths.walk import (
     ordered,
     ranges,
 )
+from kgqa.weights import weights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,10 +38,11 @@ if TYPE_CHECKING:
     from kgqa.paths.ground import GroundedPath, PathEdge
     from kgqa.paths.walk import Hops
 
+WEIGHTS = weights("answers")
 FRONTIER = 20_000  # entities whose hops are read in one call
 MOST_PATHS = 100_000  # in memory while one relation path is walked
 MOST_ASKED = 500  # most entities tested for several topic entities
-LACKING = 1e-4  # factor of an entity that a topic entity does not reach
+LACKING = WEIGHTS["not_reached"]
 MOST_EDGES = 10_000  # most edges of an entity tested for topic entities
 AGAINST: Mapping[Direction, Direction] = {"out": "in", "in": "out", "both": "both"}
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _PLAIN = str.maketrans(
     {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i"}
 )
-_LOG_2 = math.log(2.0)
+_LOG_2 = math.log(2)
 _ARTICLE = re.compile(r"^(?:the|an?) (?=.)")
 
 

@@ -25,6 +25,7 @@ from kgqa.display import NO_EVIDENCE, said_entity, said_name
 from kgqa.errors import UsageError
 from kgqa.graph.model import keys_array
 from kgqa.paths.ground import Node
+from kgqa.weights import weights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,13 +37,12 @@ if TYPE_CHECKING:
     from kgqa.paths.ground import GroundedPath
     from kgqa.paths.walk import WalkRules
 
+WEIGHTS = weights("answers")
 # the head's id; for each hop the relation as it is shown, and the predicates behind it
 Signature: TypeAlias = "tuple[str, tuple[tuple[str, tuple[str, ...]], ...]]"
 
-# The figures that chose these: docs/results.md.
-TAIL_TEMPERATURE = 1.0 / 0.3
-SUPPORT = 3.0  # how often an entity's weight is added for each further topic entity with a path
-EXPANDED = 0.1  # least part of the decoded probability to expand a relation path
+TAIL_TEMPERATURE = WEIGHTS["tail_temperature"]
+SUPPORT = WEIGHTS["support"]
 _NAMED = 3  # most entities named in a note
 ROUNDING = 1e-9  # of sums of probabilities: two that are equal may differ by as much
 
@@ -62,8 +62,8 @@ class RankingOptions:
 
     tail_temperature: float = TAIL_TEMPERATURE
     max_tails: int = 200
-    answer_threshold: float = 0.3
-    answer_threshold_several: float = 0.9
+    answer_threshold: float = WEIGHTS["answer_threshold"]
+    answer_threshold_several: float = WEIGHTS["answer_threshold_several"]
     min_confidence: float = 0.0
     slope: float = 1.0
     shift: float = 0.0
@@ -149,7 +149,7 @@ def to_probability(paths: Sequence[ScoredPath]) -> Callable[[float], float]:
     If all are too small for a float, they are scaled up in proportion.
     """
     top = max((path.score for path in paths), default=0.0)
-    if top > -600.0:  # exp of it is a normal float
+    if top > -600:  # exp of it is a normal float
         return math.exp
     return lambda score: math.exp(score - top) / len(paths)
 
@@ -179,7 +179,7 @@ def relation_paths(paths: Sequence[ScoredPath]) -> list[WeighedRelationPath]:
 def worth_expanding(paths: Sequence[WeighedRelationPath]) -> list[WeighedRelationPath]:
     """Return the relation paths with a large enough share of weight to be expanded to all tails."""
     total = math.fsum(path.weight for path in paths)
-    return [path for path in paths if path.weight >= EXPANDED * total] if total else []
+    return [path for path in paths if path.weight >= WEIGHTS["expanded"] * total] if total else []
 
 
 def aggregate(
@@ -327,7 +327,7 @@ def calibrated(evidence: float, slope: float, shift: float) -> float:
     if (slope, shift) == (1.0, 0.0) or not 0.0 < evidence < 1.0:
         return evidence
     odds = slope * (math.log(evidence) - math.log1p(-evidence)) + shift
-    return 1.0 / (1.0 + math.exp(-odds)) if odds > -700.0 else 0.0
+    return 1.0 / (1.0 + math.exp(-odds)) if odds > -700 else 0.0
 
 
 def evidence_for(first: WeighedEntity, paths: Sequence[WeighedRelationPath]) -> float:

@@ -21,16 +21,18 @@ from kgqa.lexicon.vocabulary import GENDERS
 from kgqa.understanding.asked import asks_whether
 from kgqa.understanding.literals import short_year
 from kgqa.understanding.question import understood
+from kgqa.weights import weights
 
 if TYPE_CHECKING:
     from kgqa.answers.answer import Answer
 
+WEIGHTS = weights("answers")
 _MARRIED = frozenset({"wife", "wives", "husband", "husbands"})  # equivalent to "spouse"
 _CALENDAR = frozenset(map(str.lower, (*calendar.month_name[1:], *calendar.day_name)))
 _BEGINNING = 3  # shared first letters of related names: Norway, Norwegian
 _BOOLEANS = {"true": YES, "false": SAID_NO}
 _ORDERING = ("asc", "desc", "least", "most", "limit")  # words of a plan that ranks
-UNSURE = 0.5  # highest confidence of an answer that ignores a part
+UNSURE = WEIGHTS["unsure"]
 _SUBJECT = re.compile(
     r"\W*(?:is|are|was|were)\s+(?!(?:the|an?|it|its|th\w+|he|she|his|her|our|my|your)\b)(.+?)"
     r"\s+(?:the|an?|in|at|on|from|by|\w+\s+of)\b",
@@ -56,35 +58,43 @@ def with_unused(answer: Answer) -> Answer:
     """
     if not answer.answers:
         return answer
-    best = answer.answers[0].name
+    best = answer.answers[0]
     named = " ".join(f"{entity.name} {entity.mention}" for entity in answer.topic_entities)
-    if answer.answers[0].id and (subject := unknown_subject(answer.question, named)):
+    if best.id and (subject := unknown_subject(answer.question, named)):
         return _refused(answer, f"no fact says this of {said_name(subject)}")
-    topics = [
-        text
-        for entity in answer.topic_entities
-        for text in (entity.name, entity.mention, entity.id)
-    ]
-    ranked = [ranked_answer.name for ranked_answer in answer.answers]
-    ranked += [met.asked for ranked_answer in answer.answers for met in ranked_answer.conditions]
-    paths = [path.text for path in answer.paths] + [path.text for path in answer.expanded]
-    plan = [str(answer.plan)] if answer.plan is not None else []
-    shown = "\n".join([*topics, *ranked, *paths, *plan, *answer.notes])
-    kin = "\n".join([*ranked, *paths[:1]])
+    shown, kin = _shown(answer)
     unused = unused_values(answer.question, shown) or unused_kin(answer.question, kin)
     superlatives = unused_superlatives(answer)
     if superlatives and answer.plan is not None and answer.plan.is_bare:
         return _refused(answer, f"nothing says which is the {said_name(superlatives[0])}")
+    if unused and asks_whether(answer.question) and is_value(best.name):
+        note = f"{NO} it is {said_name(best.name)}, not {', '.join(map(said_name, unused))}."
+        others = (*answer.answers, *answer.others)
+        return replace(answer, answers=(), others=others, notes=(*answer.notes, note))
     passed = unused or unused_names(answer.question, shown) or superlatives
     if not passed:
         return answer
-    if unused and asks_whether(answer.question) and (read_value(best) or best[:1].isdigit()):
-        note = f"{NO} it is {said_name(best)}, not {', '.join(map(said_name, unused))}."
-        others = (*answer.answers, *answer.others)
-        return replace(answer, answers=(), others=others, notes=(*answer.notes, note))
     note = f"Not used for the answer: {', '.join(map(said_name, passed))}."
     sure = None if answer.confidence is None else min(answer.confidence, UNSURE)
     return replace(answer, confidence=sure, notes=(*answer.notes, note))
+
+
+def _shown(answer: Answer) -> tuple[str, str]:
+    """Return all that an answer shows as text, and what of it may name a relative."""
+    topics = [
+        text for topic in answer.topic_entities for text in (topic.name, topic.mention, topic.id)
+    ]
+    ranked = [one.name for one in answer.answers]
+    ranked += [met.asked for one in answer.answers for met in one.conditions]
+    paths = [path.text for path in answer.paths] + [path.text for path in answer.expanded]
+    plan = [] if answer.plan is None else [str(answer.plan)]
+    shown = "\n".join([*topics, *ranked, *paths, *plan, *answer.notes])
+    return shown, "\n".join([*ranked, *paths[:1]])
+
+
+def is_value(name: str) -> bool:
+    """Return whether the name of an answer is a value, or begins with a digit."""
+    return name[:1].isdigit() or read_value(name) is not None
 
 
 def as_whether(answer: Answer) -> Answer:
@@ -103,7 +113,7 @@ def as_whether(answer: Answer) -> Answer:
     direct = bool(answer.paths) and len(answer.paths[0].groundings[0].edges) == 1
     if best.name in _BOOLEANS and direct:
         return replace(answer, answers=(replace(whether, name=_BOOLEANS[best.name]),))
-    if read_value(best.name) or best.name[:1].isdigit():
+    if is_value(best.name):
         return answer
     if answer.plan is not None:
         compares = len(answer.plan.where) > 1 and not answer.plan.grouped

@@ -229,51 +229,67 @@ def _fragment(store: GraphStore, text: str, turns: Sequence[Turn]) -> Iterator[S
     last = turns[-1]
     match = _FRAGMENT.match(text)
     words = match[1] if match else text
-    asking = "Who" if _WHO.match(last.question) else "What"
     if not words:
         return
+    if again := _again(text, words, turns):
+        put, turn = again
+        yield StandaloneQuestion(put, turn.topics, _read_as(put))
+    elif pronoun := _pronoun(words):
+        yield from _of_pronoun(store, words, pronoun, turns)
+    elif named := _named(store, words):
+        for turn in reversed(turns[-_TURNS_BACK:]):
+            yield from _same_of(store, turn, named, text)
+    elif not _is_about(store, words):
+        if len(words.split()) == 1 and (many := _HOW_MANY.match(last.question)):
+            put = f"{many[1]}{words}{last.question[many.end() :]}"
+            yield StandaloneQuestion(put, last.topics, _read_as(put))
+        for referent in _referents(store, turns):
+            put = f"{_asking(last)} is the {words} of {referent.name}?"
+            yield StandaloneQuestion(put, referent.ids, _read_as(put))
+
+
+def _asking(last: Turn) -> str:
+    """Return the question word that asks for an answer like the last one's."""
+    return "Who" if _WHO.match(last.question) else "What"
+
+
+def _again(text: str, words: str, turns: Sequence[Turn]) -> tuple[str, Turn] | None:
+    """Return an earlier question with a condition, superlative or number of ``text``, and its turn.
+
+    None if ``text``, whose content are ``words``, is none of these.
+    """
+    last = turns[-1]
     if _ONLY.match(text):
-        put = f"{last.question.rstrip(' ?.')} {text.rstrip(' ?.')}?"
-        yield StandaloneQuestion(put, last.topics, _read_as(put))
-        return
-    other = compared = None
+        return f"{last.question.rstrip(' ?.')} {text.rstrip(' ?.')}?", last
+    pattern, put = None, words
     if other := _SUPERLATIVE.fullmatch(words):
         pattern = _AMOUNT if other["amount"] else _MOST_SO
     elif compared := _COMPARISON.fullmatch(text.strip(" ?.!")):
-        pattern, words = _COMPARISON, compared[0]
-    if (other or compared) and (
-        turn := next((turn for turn in reversed(turns) if pattern.search(turn.question)), None)
-    ):
-        put = pattern.sub(lambda _: words, turn.question, count=1)
-        yield StandaloneQuestion(put, turn.topics, _read_as(put))
-        return
+        pattern, put = _COMPARISON, compared[0]
+    for turn in reversed(turns):
+        if pattern is not None and pattern.search(turn.question):
+            return pattern.sub(lambda _: put, turn.question, count=1), turn
     if _NUMBER.fullmatch(words):
-        put, changed = _NUMBER.subn(words, last.question, count=1)
-        put = put if changed else f"{last.question.rstrip(' ?.')} in {words}?"
-        yield StandaloneQuestion(put, last.topics, _read_as(put))
-        return
-    if pronoun := _pronoun(words):
-        start, end, possessive = pronoun
-        for referent in _referents(store, turns, words[start:end]):
-            if possessive:
-                noun = (words[:start] + words[end:]).strip()
-                put = f"{asking} is the {noun} of {referent.name}?"
-                yield StandaloneQuestion(put, referent.ids, _said(words[start:end], referent))
-            elif not (words[:start] + words[end:]).strip():  # "and from there?": the same of that
-                yield from _same_of(store, last, referent)
-        return
-    if named := _named(store, words):
-        for turn in reversed(turns[-_TURNS_BACK:]):
-            yield from _same_of(store, turn, named, text)
-        return
-    if _is_about(store, words):
-        return
-    if len(words.split()) == 1 and (many := _HOW_MANY.match(last.question)):
-        put = f"{many[1]}{words}{last.question[many.end() :]}"
-        yield StandaloneQuestion(put, last.topics, _read_as(put))
-    for referent in _referents(store, turns):
-        put = f"{asking} is the {words} of {referent.name}?"
-        yield StandaloneQuestion(put, referent.ids, _read_as(put))
+        asked, changed = _NUMBER.subn(words, last.question, count=1)
+        return asked if changed else f"{last.question.rstrip(' ?.')} in {words}?", last
+    return None
+
+
+def _of_pronoun(
+    store: GraphStore, words: str, pronoun: tuple[int, int, bool], turns: Sequence[Turn]
+) -> Iterator[StandaloneQuestion]:
+    """Yield the readings of a fragment with a pronoun: "his children?", "and from there?".
+
+    Nothing if the pronoun is neither possessive nor alone.
+    """
+    start, end, possessive = pronoun
+    noun = (words[:start] + words[end:]).strip()
+    for referent in _referents(store, turns, words[start:end]):
+        if possessive:
+            put = f"{_asking(turns[-1])} is the {noun} of {referent.name}?"
+            yield StandaloneQuestion(put, referent.ids, _said(words[start:end], referent))
+        elif not noun:  # the same of that
+            yield from _same_of(store, turns[-1], referent)
 
 
 def _filled(store: GraphStore, text: str, turns: Sequence[Turn]) -> Iterator[StandaloneQuestion]:

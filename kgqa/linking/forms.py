@@ -22,11 +22,10 @@ from kgqa.lexicon.vocabulary import (
     WORD_ABBREVIATIONS,
     same_person,
 )
+from kgqa.weights import weights
 
-_UNLIKELY = 0.75  # that a people's word means its language, if the question is not about one
-_HARDLY = 0.2  # that it means the country, if the question is about its language
-_ALIKE = 0.7  # likeness from which two words are spellings of one
-_LONG, _SLIP = 7, 0.9  # letters of a name, and likeness, from which a slip is not another word
+WEIGHTS = weights("linking")
+_LONG = 7  # letters of a name that may have a slip
 _SPELT = 4  # letters of the shortest word that may be spelt otherwise
 
 
@@ -45,9 +44,9 @@ def other_forms(form: str, *, language: bool = False) -> dict[str, float]:
     if language and form not in NOT_LANGUAGES and " " not in form:
         weights[f"{form} language"] = 1.0
     if place is not None:
-        weights[place] = _HARDLY if language else 1.0
+        weights[place] = WEIGHTS["language_country"] if language else 1.0
         if form not in NOT_LANGUAGES:
-            weights.setdefault(f"{form} language", _UNLIKELY)
+            weights.setdefault(f"{form} language", WEIGHTS["people_language"])
     words = form.split()
     for position, word in enumerate(words):
         full = WORD_ABBREVIATIONS.get(word)
@@ -117,10 +116,10 @@ def partial_coverage(mention: str, name: str) -> float:
     left = held - same
     for word in sorted(asked - same):
         alike = max(left, key=lambda other: (_likeness(word, other), other), default="")
-        if not alike or _likeness(word, alike) < _ALIKE:
+        if not alike or _likeness(word, alike) < WEIGHTS["alike"]:
             return 0.0
         left.discard(alike)
-        near += 1.0 if same_person(word, alike) else 0.5
+        near += 1.0 if same_person(word, alike) else WEIGHTS["alike_word"]
     return (len(same) + near) / len(held)
 
 
@@ -131,7 +130,8 @@ def is_misspelt(word: str, name: str) -> bool:
     (True, False)
     """
     long = min(len(word), len(name)) >= _LONG and " " not in name and word[0] == name[0]
-    return long and word[:-1] != name and name[:-1] != word and _likeness(word, name) >= _SLIP
+    apart = word[:-1] != name and name[:-1] != word
+    return long and apart and _likeness(word, name) >= WEIGHTS["slip"]
 
 
 @lru_cache(maxsize=50_000)

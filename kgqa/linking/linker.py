@@ -29,6 +29,7 @@ from kgqa.linking.neighbourhood_features import (
 )
 from kgqa.linking.score import MATCH_WEIGHT, features_of
 from kgqa.linking.signs_and_symbols import as_written, is_other_value
+from kgqa.weights import weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -39,20 +40,12 @@ if TYPE_CHECKING:
     from kgqa.linking.neighbourhood_features import NeighbourhoodFeatures
     from kgqa.linking.score import Features, Match
 
+WEIGHTS = weights("linking")
 _TOPICS = 3
-_ALSO = 0.9  # share of the best score from which another mention is a topic too
-_ALSO_NAMED = 0.7  # the same, if the question sets it off as a name
-_ALSO_ALONE = 0.85  # and of the only entity that its words may mean
-_ALSO_NAMED_ALONE = 0.6
-_MATCHED = 0.449  # match of half a name
-_AS_MUCH = 0.95  # of a score, from which another entity may as well be meant
-_WHOLE_ENOUGH = 0.4  # share of a name from which a partial mention outdoes a shorter exact one
-_LIKELY_FORM = 0.7  # likelihood from which another form does
 _LONGEST = 500  # words of a question
 _MOST_CHARACTERS = 10_000  # of a question; models read each in memory of their own
 _SHARED = 3  # entities, whose names have a word that may say what they are
 _ONE_OF = re.compile(r"\b(?:the|a|an|which|what|every|each|any|our)\s+$", re.IGNORECASE)
-_WITHOUT_MARKS = 0.8  # spelling of a name that has no punctuation at its ends
 _MAX_LISTED_NAMES = 3  # unknown names in an error
 
 
@@ -234,7 +227,7 @@ def is_shared(one: Candidate, candidates: Iterable[Candidate]) -> bool:
     return one.match == "partial" and any(
         (other.start, other.end, other.match) == (one.start, one.end, "partial")
         and normalise(other.name) != normalise(one.name)
-        and other.score >= _AS_MUCH * one.score
+        and other.score >= WEIGHTS["as_much"] * one.score
         for other in candidates
     )
 
@@ -259,14 +252,14 @@ def topic_entities(candidates: list[Candidate], *, two: bool = False) -> list[Ca
         named = other.features.emphasis > 0.0 or _is_numbered(other)
         alone = meanings[other.start, other.end] == 1
         if alone:
-            share = _ALSO_NAMED_ALONE if named else _ALSO_ALONE
+            share = WEIGHTS["also_named_alone"] if named else WEIGHTS["also_alone"]
         else:
-            share = _ALSO_NAMED if named else _ALSO
+            share = WEIGHTS["also_named"] if named else WEIGHTS["also"]
         apart = all(other.end <= topic.start or topic.end <= other.start for topic in topics)
         if (
             apart
             and other.features.everyday == 0.0
-            and (alone or other.features.match >= _MATCHED)
+            and (alone or other.features.match >= WEIGHTS["half_a_name"])
             and other.score >= share * best.score
         ):
             topics.append(other)
@@ -412,8 +405,12 @@ def _spans(hits: Sequence[tuple[int, Hit]], degrees: dict[int, int]) -> list[_Sp
         mention = hit.mention
         whole = (
             hit.match in ("name", "alias")
-            or (hit.match == "form" and hit.coverage >= _LIKELY_FORM)
-            or (hit.match == "partial" and mention.content > 1 and hit.coverage >= _WHOLE_ENOUGH)
+            or (hit.match == "form" and hit.coverage >= WEIGHTS["likely_form"])
+            or (
+                hit.match == "partial"
+                and mention.content > 1
+                and hit.coverage >= WEIGHTS["whole_enough"]
+            )
         )
         met[mention.start, mention.end, mention.words].append((degrees[key], whole))
     return [
@@ -465,7 +462,7 @@ def _spelt(question: str, mention: Mention, name: str | None) -> float:
     if not name:
         return 0.0
     if mention.text == name:
-        return _WITHOUT_MARKS
+        return WEIGHTS["without_marks"]
     lead = name.find(mention.text)
     whole = 0 <= lead <= mention.start and question.startswith(name, mention.start - lead)
     return 1.0 if whole else 0.0

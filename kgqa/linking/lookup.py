@@ -15,6 +15,7 @@ import numpy as np
 from kgqa.graph.model import Kind, keys_array
 from kgqa.graph.names import normalise
 from kgqa.linking.forms import is_misspelt, other_forms, partial_coverage
+from kgqa.weights import weights
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from kgqa.linking.mentions import ContentRun, Mention, QuestionWords
     from kgqa.linking.score import Match
 
+WEIGHTS = weights("linking")
 _SUGGESTED = 50  # entities full text is asked for, per run of words
 _SUGGESTIONS = 6  # times full text is asked, per question
 _KNOWN = 10  # edges from which an entity is the likely meaning of its one-word name
@@ -201,7 +203,7 @@ def _explained(store: GraphStore, exact: list[tuple[int, Hit]]) -> list[tuple[in
 def _misspelt(form: str, words: Iterable[Mention]) -> Hit | None:
     """Return the hit of the first word that misspells the long one-word name ``form``, or None."""
     alike = (word for word in words if not word.common and is_misspelt(word.form, form))
-    return next((Hit(word, "partial", 0.5) for word in alike), None)
+    return next((Hit(word, "partial", WEIGHTS["one_alike"]) for word in alike), None)
 
 
 def _best_part(form: str, inside: Iterable[Mention]) -> Hit | None:

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 from kgqa.lexicon.vocabulary import FUNCTION
 from kgqa.linking.forms import folded
+from kgqa.weights import weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+WEIGHTS = weights("linking")
 _WORD = re.compile(r"[^\W_]+")
 _LINKS = FUNCTION | {"de", "la", "le", "du", "des", "der", "die", "von", "and", "s"}
-_ALIKE = 0.82  # likeness from which a word is one of the name, spelt otherwise
 _SPELT = 4  # letters of the shortest word that may be spelt otherwise, or be cut short
 
 
@@ -89,4 +90,4 @@ def _same(word: str, other: str) -> bool:
         return False
     if word.startswith(other) or other.startswith(word):
         return True
-    return SequenceMatcher(None, word, other, autojunk=False).ratio() > _ALIKE
+    return SequenceMatcher(None, word, other, autojunk=False).ratio() > WEIGHTS["masked_alike"]

@@ -9,9 +9,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from kgqa.graph.names import normalise
 from kgqa.lexicon.vocabulary import ABBREVIATIONS, COMMON, FUNCTION, UNSPACED_FUNCTION
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 LONGEST = 12  # words in the longest mention; real names are shorter
 LONGEST_UNSPACED = 20  # characters, if words are not separated
@@ -121,40 +125,44 @@ class QuestionWords:
         runs that begin with a possessive "s" (it may end one: "McDonald's"), and single characters
         of a script without spaces that stand inside a longer run.
         """
-        text, words = self.text, self.words
-        capitals = self._capitalised()
-        quotes = _quotes(text)
-        spans = []
+        words, capitals = self.words, self._capitalised()
+        quotes = _quotes(self.text)
+        found = []
         for first in range(len(words)):
+            if words[first].possessive:
+                continue
             for last in range(first, len(words)):
-                count = last - first + 1
-                run = words[first : last + 1]
-                if count > (LONGEST_UNSPACED if run[-1].unspaced else LONGEST):
+                if last - first >= (LONGEST_UNSPACED if words[last].unspaced else LONGEST):
                     break
-                if run[0].possessive or (count == 1 and self._in_unspaced_run(first)):
+                if first == last and self._in_unspaced_run(first):
                     continue
-                start, end = run[0].start, run[-1].end
-                form = normalise(text[start:end])
-                quoted = any(
-                    left <= start and end <= right and normalise(text[left:right]) == form
-                    for left, right in quotes
-                )
                 # the question's own capital counts if a name in capitals goes on from it
-                capital = (capitals[first] or (first == 0 < last)) and capitals[last]
-                capital = capital and any(text[word.start].isupper() for word in run)
-                raised = quoted or capital
-                content = sum(not word.function for word in run)
-                if not raised and (content == 0 or form in UNSPACED_FUNCTION):
-                    continue
-                if not form:
-                    continue
-                common = all(word.common for word in run)
-                spans.append(
-                    Mention(
-                        text[start:end], start, end, form, count, content, common, raised, quoted
-                    )
-                )
-        return sorted(spans, key=lambda mention: (-mention.words, mention.start))
+                capital = (capitals[first] or first == 0 < last) and capitals[last]
+                if mention := self._mention(first, last, quotes, capital=capital):
+                    found.append(mention)
+        return sorted(found, key=lambda mention: (-mention.words, mention.start))
+
+    def _mention(
+        self, first: int, last: int, quotes: Sequence[tuple[int, int]], *, capital: bool
+    ) -> Mention | None:
+        """Return the words ``first`` to ``last`` as a mention, None if they cannot name anything.
+
+        ``capital``: whether the first and the last one may be capitalised parts of a name.
+        """
+        text, run = self.text, self.words[first : last + 1]
+        start, end = run[0].start, run[-1].end
+        form = normalise(text[start:end])
+        quoted = any(
+            left <= start and end <= right and normalise(text[left:right]) == form
+            for left, right in quotes
+        )
+        raised = quoted or (capital and any(text[word.start].isupper() for word in run))
+        content = sum(not word.function for word in run)
+        unnamed = not raised and (content == 0 or form in UNSPACED_FUNCTION)
+        if unnamed or not form:
+            return None
+        common = all(word.common for word in run)
+        return Mention(text[start:end], start, end, form, len(run), content, common, raised, quoted)
 
     def content_runs(self) -> list[ContentRun]:
         """Return the longest runs of words that are neither function nor everyday words."""

@@ -18,6 +18,7 @@ from kgqa.graph.schema import PropertyGraph
 from kgqa.lexicon.english import english
 from kgqa.lexicon.vocabulary import FUNCTION, SYNONYMS
 from kgqa.paths.words import relation_phrase
+from kgqa.weights import weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -27,12 +28,12 @@ if TYPE_CHECKING:
     from kgqa.linking.lookup import Hit
     from kgqa.linking.mentions import QuestionWords
 
+WEIGHTS = weights("linking")
 _MOST_EDGES = 12_000  # edges that are read for a question
 _MOST_OF_ONE = 3_000  # edges of an entity that is read
 _MOST_READ = 48  # entities that are read
 MOST_CLASSES = 100  # of a KG whose classes' words are separated from names
 _MOST_RELATIONS = 1_000  # of a KG whose relations' words are separated from names
-_ONLY_BESIDE = 0.3  # what being named right before another entity is worth without an edge
 _GAP = re.compile(r",?\s+")
 _ENDINGS = ("ing", "ions", "ion", "ors", "ers", "or", "er", "ies", "ed", "es", "s", "e", "y")
 
@@ -67,13 +68,14 @@ def look_around(
         if degrees[key] <= _MOST_OF_ONE:
             chosen.append(key)
             edges += degrees[key]
+    alone = WEIGHTS["only_beside"]
     if not chosen:
-        return NeighbourhoodFeatures({(key, start): _ONLY_BESIDE for key, start, _ in pairs})
+        return NeighbourhoodFeatures({(key, start): alone for key, start, _ in pairs})
     keys = keys_array(sorted(chosen))
     neighbours = store.neighbours(keys, "both")
     touching = set(zip(keys[neighbours.row].tolist(), neighbours.target.tolist(), strict=True))
     beside = {
-        (key, start): 1.0 if any((key, other) in touching for other in after) else _ONLY_BESIDE
+        (key, start): 1.0 if any((key, other) in touching for other in after) else alone
         for key, start, after in pairs
     }
     return NeighbourhoodFeatures(beside, _stems(store, keys, neighbours.row, neighbours.step))

@@ -21,6 +21,7 @@ from kgqa.paths.ground import ground
 from kgqa.paths.walk import FIRST, SECOND, TAIL, WalkRules
 from kgqa.paths.words import relation_phrase
 from kgqa.understanding.asked import asks_connection
+from kgqa.weights import weights
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,10 +32,9 @@ if TYPE_CHECKING:
     from kgqa.paths.ground import GroundedPath
     from kgqa.paths.walk import PathTable
 
+WEIGHTS = weights("methods")
 _FARTHEST = 4  # most hops between connected entities
 _MAX_PATHS = 20  # most paths returned
-_PATH_CONFIDENCE = 0.97  # confidence of an answer by paths, which are in the graph
-_NEARBY = 0.8  # confidence that no path answers
 _CALLED = ("connect", "link", "common")  # beginnings of relation names that these words mean
 
 
@@ -64,7 +64,7 @@ def connection_findings(
         )
         return Findings(
             notes=(f"{NOT_HERE}: {lacking}.",), timings=timings, search=SearchUse("paths"),
-            confidence=_NEARBY,
+            confidence=WEIGHTS["not_connected"],
         )  # fmt: skip
     ends = {first.id, second.id}
     between: dict[str | None, str] = {}
@@ -85,7 +85,7 @@ def connection_findings(
         paths=tuple(ScoredPath(path.text, 0.0, path.tail.name, (path,)) for path in paths),
         timings=timings,
         search=SearchUse("paths"),
-        confidence=_PATH_CONFIDENCE if kind != "common" else _NEARBY,
+        confidence=WEIGHTS["connected"] if kind != "common" else WEIGHTS["not_connected"],
     )
 
 

@@ -12,8 +12,8 @@ import math
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
-from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, cast
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeGuard, cast
 
 from kgqa.answers.answer import (
     NO,
@@ -30,14 +30,10 @@ from kgqa.deadline import deadline
 from kgqa.display import NO_EVIDENCE, NOT_HERE
 from kgqa.errors import AdapterMismatchError, KgqaError, ModelNotFoundError
 from kgqa.extras import missing_llm_packages, require_llm_packages
-from kgqa.graph.amounts import number_in
 from kgqa.graph.model import Kind
-from kgqa.graph.names import normalise
-from kgqa.graph.quantities import UNITS
 from kgqa.graph.schema import PropertyGraph
 from kgqa.graph.store import EndpointStore
-from kgqa.lexicon.lemmas import stem
-from kgqa.linking.neighbourhood_features import MOST_CLASSES, name_stems, stems_of
+from kgqa.linking.neighbourhood_features import MOST_CLASSES
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.options import (
     AutoOptions,
@@ -47,59 +43,53 @@ from kgqa.methods.options import (
     QueryOptions,
     RankOptions,
 )
-from kgqa.methods.query import UNSAID, Query, has_words_of, kind_asked, named_by_kind
+from kgqa.methods.query import UNSAID, Query, has_words_of, named_by_kind
 from kgqa.methods.rank import Rank
-from kgqa.methods.rank_asked import asked_kind
-from kgqa.methods.what_is import asked_class, asks_number, only_of_class
+from kgqa.methods.what_is import asked_class, only_of_class
+from kgqa.methods.whole_graph import (
+    compares,
+    counts_for,
+    counts_kind,
+    counts_paths,
+    cues_of,
+    is_named,
+    is_not_here,
+    is_of_classes,
+    is_unsaid,
+    outdoes_paths,
+    stands_apart,
+    without_classes,
+    without_values,
+)
 from kgqa.models.path_ranker import RANKERS, own_ranker
 from kgqa.paths.words import relation_phrase
-from kgqa.planning.aggregates import HOW_MANY
-from kgqa.planning.bounds import is_bound
-from kgqa.planning.negation import denies_name
-from kgqa.planning.question_words import FREQUENT, names_class, says_all, stems
+from kgqa.planning.question_words import says_all
 from kgqa.queries.implicit_classes import queryable
-from kgqa.queries.plan import Aggregate, NodeRef
-from kgqa.understanding.asked import (
-    as_choice,
-    as_superlative,
-    asks_best,
-    asks_calculated,
-    asks_compared,
-    asks_denied,
-    asks_repeated,
-)
+from kgqa.queries.plan import NodeRef
+from kgqa.understanding.asked import as_choice, asks_calculated
+from kgqa.weights import weights
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kgqa.answers.answer import ScoredPath, TopicEntity
     from kgqa.graph.model import KGInfo
-    from kgqa.graph.schema import GraphSchema
     from kgqa.graph.store import GraphStore
     from kgqa.methods.base import Found
     from kgqa.methods.resources import Resources
+    from kgqa.methods.whole_graph import Cues
     from kgqa.paths.walk import WalkRules
     from kgqa.queries.join import QueryStore
+    from kgqa.queries.plan import Plan
     from kgqa.queries.result import QueryResult
 
-# Chosen on development questions: docs/methods.md.
-WEIGHTS = {"gcr": 1.0, "kg-cot": 1.0, "rank": 1.0}
-EARLY_EXIT_CONFIDENCE = 0.99
-AGREED_CONFIDENCE = 0.8  # confidence from which two agreeing members need no gcr
-THRESHOLD = 0.5  # part of the first answer's pooled weight that makes an answer
+WEIGHTS = weights("methods")
+VOTES = {"gcr": 1.0, "kg-cot": 1.0, "rank": 1.0}
 TOGETHER = 16  # questions that each member is given at a time
-FLOOR = 0.01  # score of an entity with a member that did not find it
-CALCULATED = 0.5  # least confidence of a plan for a question with a topic entity
-GUESSED = 0.35  # and without a topic entity
-LIKELY = 0.15  # and for a number, a superlative, or a comparison
-SURE_PLAN = 0.8  # least confidence of a plan if paths do not answer
-OF_CLASS = 0.7  # part of the best score of the class that makes an answer
 STALE_FRACTION = 0.2  # part of a KG's edges whose change makes its model stale
 _OF_NO_WEIGHT = ("together", "search_options")  # options that do not select gcr
 _FEW_RELATIONS = 400  # most relations of a graph whose class nouns are trusted
-# Below this pooled confidence one member that finds no answer is believed, as it is if the others
-# do not agree on one.
-VETO_CONFIDENCE = 0.3
+Planned: TypeAlias = "Callable[[], Findings | KgqaError]"  # the best plan's, computed once
 
 
 class Ensemble(Method[EnsembleOptions]):
@@ -119,7 +109,7 @@ class Ensemble(Method[EnsembleOptions]):
         super().__init__(options, resources, general=general)
         self._makers = self._members()
         self._made: list[Method[Any]] = []
-        self.weights: Mapping[str, float] = WEIGHTS
+        self.weights: Mapping[str, float] = VOTES
 
     def _members(self) -> list[Callable[[], Method[Any]]]:
         """Return a factory for each member: a model is loaded only when its vote is needed."""
@@ -150,7 +140,7 @@ class Ensemble(Method[EnsembleOptions]):
         members = sorted(self.members, key=lambda one: one.name, reverse=True)  # gcr's stand
         merged = {name: one for each in members for name, one in each.settings.items()}
         kept = {name: one for name, one in merged.items() if name not in common}
-        return {**kept, "weights": dict(WEIGHTS), "sure": self.sure}
+        return {**kept, "weights": dict(VOTES), "sure": self.sure}
 
     def findings(self, store: GraphStore, questions: Iterable[LinkedQuestion | KgqaError]) -> Found:
         """Yield each question's number with its findings, in batches.
@@ -213,7 +203,7 @@ class Ensemble(Method[EnsembleOptions]):
             single
             and len(good) == len(given)
             and len(named) == 1
-            and max(one.confidence or 0.0 for one in good) >= AGREED_CONFIDENCE
+            and max(one.confidence or 0.0 for one in good) >= WEIGHTS["members_agree"]
         )
 
     def _pooled(self, given: Sequence[Answer | KgqaError]) -> Findings | KgqaError:
@@ -222,56 +212,25 @@ class Ensemble(Method[EnsembleOptions]):
         ``given``: the members' answers or errors, in their order. The findings have no answers if
         members disagree too much.
         """
-        good: list[tuple[str, float, Answer]] = []
+        good: list[_Vote] = []
         notes: list[str] = []
         for member, one in zip(self._made, given, strict=False):
-            weight = self.weights.get(member.name, 1.0)
             if isinstance(one, KgqaError):
                 notes.append(f"{member.name} did not answer: {one.message}")
             else:
-                good.append((member.name, weight, one))
+                good.append(_Vote(member.name, self.weights.get(member.name, 1.0), one))
         if not good:
             return next(one for one in given if isinstance(one, KgqaError))
-        alone = len(good) == 1
-        if alone:
-            notes.append(f"Answered by {good[0][0]} alone.")
-        notes += dict.fromkeys(
-            note if alone else f"{name}: {note}"
-            for name, _, one in good
-            for note in one.notes
-            if not note.startswith((NOT_HERE, NO_EVIDENCE))
-        )
-        answers = [answer for _, _, answer in good]
-        ranked = pool([(weight, answer) for _, weight, answer in good])
-        sure = [  # of an answer; rank's confidence in "Not in this graph" is inverted
-            (weight, one.confidence if one.answers or name != Rank.name else 1.0 - one.confidence)
-            for name, weight, one in good
-            if one.confidence is not None
-        ]
-        confidence = None
-        if sure:
-            confidence = sum(weight * one for weight, one in sure) / sum(one for one, _ in sure)
-        first = [answer.best.id or answer.best.name for answer in answers if answer.best]
-        apart = len(first) > 1 and len(set(first)) == len(first)
-        if alone:  # its own threshold applies
-            chosen = len(answers[0].answers)
-        elif len(first) < len(answers) and (
-            not first or apart or (confidence or 0.0) < VETO_CONFIDENCE
-        ):
-            chosen = 0
-        else:
-            threshold = self.options.answer_threshold
-            if threshold is None:
-                ranking = RankingOptions(answer_threshold=THRESHOLD)
-                threshold = ranking.threshold(len(answers[0].topic_entities))
-            chosen = near_first([one.score for one in ranked], threshold)
-        if not chosen:  # no answer does not contradict an answer
-            said = [note for one in answers for note in one.notes]
-            lacking = [note for note in said if note.startswith((NOT_HERE, NO_EVIDENCE))]
-            notes += sorted(lacking, key=lambda note: not note.startswith(NOT_HERE))[:1]
+        if len(good) == 1:
+            notes.append(f"Answered by {good[0].member} alone.")
+        answers = [vote.answer for vote in good]
+        ranked = pool([(vote.weight, vote.answer) for vote in good])
+        confidence = _pooled_confidence(good)
+        chosen = self._chosen(answers, ranked, confidence)
+        notes += _pooled_notes(good, answered=chosen > 0)
         used = [answer for answer in answers if answer.kg_llm != NO_KG_LLM]
         paths: dict[tuple[object, ...], ScoredPath] = {}  # the first of equal paths
-        for path in (path for answer in answers for path in answer.paths):
+        for path in _all(answers, "paths"):
             paths.setdefault((path.text, path.groundings), path)
         stages = ("constraint", "decode", "ground", "answer")  # linking is done once, for all
         timings = Timings(
@@ -281,18 +240,39 @@ class Ensemble(Method[EnsembleOptions]):
             answers=tuple(ranked[:chosen]),
             others=tuple(ranked[chosen:]),
             paths=tuple(paths.values()),
-            constraints=tuple(
-                dict.fromkeys(constraint for answer in answers for constraint in answer.constraints)
-            ),
+            constraints=tuple(dict.fromkeys(_all(answers, "constraints"))),
             kg_llm=_together([answer.kg_llm for answer in used]),
             timings=timings,
             forward_passes=sum(answer.forward_passes for answer in answers),
             notes=tuple(notes),
             search=(used or answers)[0].search,
-            expanded=tuple(one for answer in answers for one in answer.expanded),
+            expanded=tuple(_all(answers, "expanded")),
             confidence=confidence,
-            relations=tuple(relation for answer in answers for relation in answer.relations),
+            relations=tuple(_all(answers, "relations")),
         )
+
+    def _chosen(
+        self,
+        answers: Sequence[Answer],
+        ranked: Sequence[RankedAnswer],
+        confidence: float | None,
+    ) -> int:
+        """Return how many of the pooled entities are answers: 0 if members disagree too much.
+
+        A single member's own threshold applies.
+        """
+        if len(answers) == 1:
+            return len(answers[0].answers)
+        first = [answer.best.id or answer.best.name for answer in answers if answer.best]
+        if len(first) < len(answers):  # one finds no answer
+            apart = len(first) != 1 and len(set(first)) == len(first)
+            if apart or (confidence or 0.0) < WEIGHTS["lone_denial"]:
+                return 0
+        threshold = self.options.answer_threshold
+        if threshold is None:
+            ranking = RankingOptions(answer_threshold=WEIGHTS["pooled_answer"])
+            threshold = ranking.threshold(len(answers[0].topic_entities))
+        return near_first([one.score for one in ranked], threshold)
 
 
 class Auto(Ensemble):
@@ -307,7 +287,7 @@ class Auto(Ensemble):
 
     name = "auto"
     Options = AutoOptions
-    sure = EARLY_EXIT_CONFIDENCE
+    sure = WEIGHTS["reasoner_alone"]
     _query: Query | None = None
 
     def _members(self) -> list[Callable[[], Method[Any]]]:
@@ -403,60 +383,68 @@ class Auto(Ensemble):
             return
         numbered = enumerate(questions)
         while taken := list(islice(numbered, TOGETHER)):
-            left: list[_Pathwise] = []
+            left: list[tuple[int, LinkedQuestion | KgqaError, _Pathwise | None]] = []
             for number, question in taken:  # plans are quick, so they run one at a time
-                planned_once = cache(partial(self._planned, store, question))
-                found = (
-                    self._apart(question, planned_once)
-                    or self._whole(store, question, planned_once)
-                    or self._of_things(store, question, planned_once)
-                )
-                class_ = self._asked_class(store, question) if found is None else None
-                planned = (
-                    self._by_plan(store, question, planned_once, class_, GUESSED)
-                    if class_
-                    else None
-                )
-                if planned is not None and (planned.confidence or 0.0) >= SURE_PLAN:
-                    found = planned
-                if found is None and self._names_nothing(store, question):
-                    plan = planned_once()
-                    found = plan if isinstance(plan, Findings) else None
-                if found is not None:
-                    yield number, found
+                if isinstance(question, KgqaError) or question.choices:
+                    left.append((number, question, None))
+                    continue
+                one = self._at_once(store, question)
+                if isinstance(one, _Pathwise):
+                    left.append((number, question, one))
                 else:
-                    left.append(_Pathwise(number, question, planned_once, class_, planned))
-            for place, each in self._by_paths(store, [one.question for one in left]):
-                one = left[place]
-                if isinstance(each, Findings) and each.answers and one.class_ is not None:
-                    each = only_of_class(store, each, one.class_, OF_CLASS) or one.planned or each
-                if isinstance(each, Findings) and each.answers:
-                    each = self._values_of(store, each, one.plan) or each
-                    each = _count_of(each, one.question, one.plan, self._planner) or each
-                if isinstance(each, Findings) and not each.answers:
-                    sure = one.planned and (one.planned.confidence or 0.0) >= CALCULATED
-                    other = one.planned if sure else self._by_plan(store, one.question, one.plan)
-                    each = other or self._by_rows(store, one.question, one.plan) or each
-                yield one.number, each
+                    yield number, one
+            for place, found in self._by_paths(store, [question for _, question, _ in left]):
+                number, _, pathwise = left[place]
+                if pathwise is not None and isinstance(found, Findings):
+                    found = self._after_paths(store, found, pathwise)
+                yield number, found
 
-    def _asked_class(self, store: GraphStore, question: LinkedQuestion | KgqaError) -> str | None:
-        """Return the class that a question asks for by name, None if it names none.
+    def _at_once(
+        self, store: GraphStore, question: LinkedQuestion
+    ) -> Findings | KgqaError | _Pathwise:
+        """Return the findings of a plan that answers better than paths, else what is left to them.
 
-        None also for choices, yes-or-no questions, and graphs without classes or with very many.
+        ``question`` has no choices.
         """
-        if isinstance(question, KgqaError) or question.choices or question.is_yes_no:
-            return None
-        return asked_class(question.question, store.schema()) if _has_classes(store) else None
+        planned = cache(partial(self._planned, store, question))
+        if question.is_yes_no:
+            return self._compared(store, question) or _Pathwise(question, planned)
+        found = (
+            self._apart(question, planned)
+            or self._whole(store, question, planned)
+            or self._of_things(store, question, planned)
+        )
+        if found is not None:
+            return found
+        class_ = asked_class(question.question, store.schema()) if _has_classes(store) else None
+        least = WEIGHTS["plan_without_topics"]
+        of_class = self._by_plan(store, question, planned, class_, least) if class_ else None
+        if of_class is not None and is_sure(of_class, WEIGHTS["plan_before_paths"]):
+            return of_class
+        if self._names_nothing(store, question) and isinstance(plan := planned(), Findings):
+            return plan
+        return _Pathwise(question, planned, class_, of_class)
+
+    def _after_paths(self, store: GraphStore, found: Findings, one: _Pathwise) -> Findings:
+        """Return the findings of paths, or those of a plan that answers where they do not."""
+        if found.answers and one.class_ is not None:
+            mine = only_of_class(store, found, one.class_, WEIGHTS["of_class"])
+            found = mine or one.of_class or found
+        if found.answers:
+            found = self._values_of(store, found, one.plan) or found
+            return self._count_of(found, one) or found
+        other = one.of_class
+        if other is None or not is_sure(other, WEIGHTS["plan_of_topics"]):
+            other = self._by_plan(store, one.question, one.plan)
+        return other or self._by_rows(store, one.question, one.plan) or found
 
     @staticmethod
-    def _names_nothing(store: GraphStore, question: LinkedQuestion | KgqaError) -> bool:
+    def _names_nothing(store: GraphStore, question: LinkedQuestion) -> bool:
         """Return whether every topic entity was linked from a common noun, part of its name.
 
-        Only for a graph with few relations, and not for choices and yes-or-no questions. Of 45 such
-        questions over nine graphs paths answered none.
+        Only for a graph with few relations. Of 45 such questions over nine graphs paths answered
+        none.
         """
-        if isinstance(question, KgqaError) or question.choices or question.is_yes_no:
-            return False
         few = len(store.relations().ids) <= _FEW_RELATIONS  # with more, names are of all kinds
         topics = question.topics
         return few and bool(topics) and all(named_by_kind(question.question, t) for t in topics)
@@ -472,10 +460,10 @@ class Auto(Ensemble):
     def _by_plan(
         self,
         store: GraphStore,
-        question: LinkedQuestion | KgqaError,
-        planned: Callable[[], Findings | KgqaError],
+        question: LinkedQuestion,
+        planned: Planned,
         class_: str | None = None,
-        least: float = SURE_PLAN,
+        least: float = WEIGHTS["plan_before_paths"],
     ) -> Findings | None:
         """Return the findings of a plan of at least the confidence ``least``.
 
@@ -483,85 +471,70 @@ class Auto(Ensemble):
         of the best plan; ``class_``: the plan must give nodes of this class. Only for a graph with
         few classes: elsewhere a missing path means that there is no answer.
         """
-        if isinstance(question, KgqaError) or question.choices:
-            return None
         if question.is_yes_no or not _has_classes(store):
             return None
-        found = planned()
-        if isinstance(found, KgqaError):
-            return None
-        sure = (found.confidence or 0.0) >= least and found.answers
-        if not sure or found.result is None or not found.result.plan.where:
+        found = _sure(planned, least)
+        if found is None or found.result is None or not found.result.plan.where:
             return None
         plan = found.result.plan
-        named = all(isinstance(one.left, NodeRef) for one in plan.where)
-        walked = named and not (plan.group or plan.order or plan.without or plan.first)
-        walked = walked and not _counts_kind(found.result, question)
-        walked = walked and not _counts_for(found, question, self._planner.rows)
-        if walked and (
-            not plan.hops
-            or (
-                class_ is None
-                and len(plan.hops) <= self._furthest(cast("GraphStore", store))
-                and not (
-                    plan.nodes[0] and says_all(question.question, relation_phrase(plan.nodes[0]))
-                )
+        if self._is_walked(found, found.result, question, class_):
+            beyond = class_ is not None or len(plan.hops) > self._furthest(
+                cast("GraphStore", store)
             )
-        ):
-            return None  # what the question names, or what paths were found not to answer
+            if not plan.hops or not (beyond or _says_class(question.question, plan)):
+                return None  # what the question names, or what paths were found not to answer
         if class_ is not None:
             first = plan.give[0]
             if not isinstance(first, NodeRef) or plan.nodes[first.node] != class_:
                 return None
         return found
 
+    def _is_walked(
+        self, found: Findings, result: QueryResult, question: LinkedQuestion, class_: str | None
+    ) -> bool:
+        """Return whether a plan only follows relations from named entities, as a path does."""
+        plan = result.plan
+        if plan.group or plan.order or plan.without or plan.first:
+            return False
+        named = all(isinstance(one.left, NodeRef) for one in plan.where)
+        return named and not (
+            counts_kind(result, question) or counts_for(found, question, self._planner.rows)
+        )
+
     @staticmethod
-    def _by_rows(
-        store: GraphStore,
-        question: LinkedQuestion | KgqaError,
-        planned: Callable[[], Findings | KgqaError],
-    ) -> Findings | None:
+    def _by_rows(store: GraphStore, question: LinkedQuestion, planned: Planned) -> Findings | None:
         """Return the findings of a plan in which an unnamed row joins two topic entities, or None.
 
         "Does Delta fly to Denver?" asks for a flight with both, not for a relation between them.
         """
-        if isinstance(question, KgqaError) or not question.is_yes_no or not _has_classes(store):
+        if not question.is_yes_no or not _has_classes(store):
             return None
-        found = planned()
-        if isinstance(found, KgqaError) or found.result is None or not found.answers:
+        found = _sure(planned, WEIGHTS["plan_of_topics"])
+        if found is None or found.result is None or not compares(found, question.topics):
             return None
         plan = found.result.plan
         named = {type_.name for type_ in store.schema().types if type_.names or type_.named_by}
         joins = len(plan.nodes) == 3 and len(plan.hops) == 2 and plan.nodes[0] not in named
-        joins = joins and all(0 in (hop.source, hop.target) for hop in plan.hops)
-        sure = (found.confidence or 0.0) >= CALCULATED and _compares(found, question.topics)
-        return found if joins and sure else None
+        return found if joins and all(0 in (hop.source, hop.target) for hop in plan.hops) else None
 
     def _of_things(
-        self,
-        store: GraphStore,
-        question: LinkedQuestion | KgqaError,
-        planned: Callable[[], Findings | KgqaError],
+        self, store: GraphStore, question: LinkedQuestion, planned: Planned
     ) -> Findings | None:
         """Return the findings of a confident plan with a condition on every topic entity.
 
         None if there is no such plan. Only for graphs with few classes that state them, as tables
         and databases do, and only for plans beyond one fact, which a path shows with its evidence.
         """
-        if isinstance(question, KgqaError) or question.choices or not _has_classes(store):
+        if not question.topics or not _has_classes(store):
             return None
-        found = planned() if question.topics and not question.is_yes_no else None
-        if not isinstance(found, Findings) or self._nouns or not found.answers:
+        found = _sure(planned, WEIGHTS["plan_before_paths"])
+        if found is None or found.result is None or self._nouns:
             return None
-        plan = found.result.plan if found.result else None
-        if plan is None or (len(plan.hops) < 2 and len(plan.where) <= len(question.topics)):
-            return None
-        sure = (found.confidence or 0.0) >= SURE_PLAN and _compares(found, question.topics)
-        return found if sure else None
+        plan = found.result.plan
+        beyond = len(plan.hops) > 1 or len(plan.where) > len(question.topics)
+        return found if beyond and compares(found, question.topics) else None
 
-    def _values_of(
-        self, store: GraphStore, found: Findings, planned: Callable[[], Findings | KgqaError]
-    ) -> Findings | None:
+    def _values_of(self, store: GraphStore, found: Findings, planned: Planned) -> Findings | None:
         """Return a plan's findings if paths lead to an unnamed node that only holds values.
 
         None otherwise, or if the plan does not give a value with enough confidence.
@@ -569,15 +542,22 @@ class Auto(Ensemble):
         best = found.answers[0]
         if best.id is None or best.name != best.id or not _has_classes(store):
             return None
-        other = planned()
-        if isinstance(other, KgqaError) or self._query is None or not other.answers:
-            return None
-        sure = (other.confidence or 0.0) >= GUESSED and other.answers[0].id is None
+        other = _sure(planned, WEIGHTS["plan_without_topics"])
+        gives_value = other is not None and other.answers[0].id is None
         return (
             other
-            if sure and self._query.is_value_node(cast("GraphStore", store), best.id)
+            if gives_value and self._planner.is_value_node(cast("GraphStore", store), best.id)
             else None
         )
+
+    def _count_of(self, found: Findings, one: _Pathwise) -> Findings | None:
+        """Return a plan's findings if it counts the entities that the paths lead to, else None."""
+        if not asks_calculated(one.question.question):
+            return None
+        other = _sure(one.plan, 0.0)
+        if other is None or other.result is None:
+            return None
+        return other if counts_paths(found, other, one.question, self._planner.rows) else None
 
     def _furthest(self, store: GraphStore) -> int:
         """Return the most hops of the paths that are tried before a plan."""
@@ -612,110 +592,99 @@ class Auto(Ensemble):
         return self.resources.store is not None and not self._of_gcr()
 
     def _whole(
-        self,
-        store: GraphStore,
-        question: LinkedQuestion | KgqaError,
-        planned: Callable[[], Findings | KgqaError],
+        self, store: GraphStore, question: LinkedQuestion, planned: Planned
     ) -> Findings | KgqaError | None:
         """Return a plan's findings, or its error, if the question is about the whole graph.
 
         Otherwise None. ``planned``: returns the findings of the best plan for it.
         """
-        if isinstance(question, LinkedQuestion) and question.is_yes_no:
-            return self._compared(store, question)
-        if isinstance(question, KgqaError) or question.choices:
-            return None
-        classes = _classes_named(store) if question.topics else set()
-        all_of = stems_of(normalise(kind_asked(question.question))) & frozenset().union(*classes)
-        topics = [  # not the "mountain" of "the highest mountain", but "to Airport"
-            topic
-            for topic in question.topics
-            if not _is_frequency(question.question, topic)
-            and not (all_of in classes and stems_of(normalise(topic.mention)) == all_of)
-            and (
-                (words := stems_of(normalise(topic.name))) not in classes
-                or len(words) < len(normalise(topic.name).split())
-                or (topic.name[:1].isupper() and topic.name in question.question)
-            )
-        ]
         if question.among:
             found = planned()
-            if isinstance(found, Findings) and (found.confidence or 0.0) >= SURE_PLAN:
+            if isinstance(found, Findings) and is_sure(found, WEIGHTS["plan_before_paths"]):
                 return found
-        unread: KgqaError | Findings | None = question.unlinked
-        if question.topics and not topics:  # no path leads out of a class
-            unread = Findings(notes=(UNSAID,), confidence=0.0)
-        calculated = asks_calculated(question.question)
-        best = not calculated and asks_best(as_superlative(question.question))
-        beyond = asks_denied(question.question) or asks_repeated(question.question)  # any path
-        compared = asks_compared(question.question)
-        listed = self._planner.asks_listed(store, question.question)
-        if topics and not (calculated or best or beyond or listed or compared):
+        topics = without_classes(store, question)
+        cues = self._cues(store, question.question)
+        if topics and not any(cues):
             return None
-        compared = compared and not self._nouns  # things have properties
-        topics = [  # not the 50, nor the euro, of "over 50 EUR"
-            topic
-            for topic in topics
-            if number_in(topic.name) is None and topic.name.lower() not in UNITS
-        ]
-        named = [topic for topic in topics if _is_named(topic)]
-        partly = topics if not named else []
-        if topics and not named:  # a word that stands in some name is not a name
-            if best and all(topic.mention[:1].islower() for topic in topics):  # but a class
-                unread = Findings(notes=(UNSAID,), confidence=0.0)
-            topics = []
-        elif topics and not (calculated or best or beyond or listed or compared):
+        values = without_values(topics)
+        named = values if any(map(is_named, values)) else []
+        stated = cues._replace(bounded=cues.bounded and not self._nouns)  # things have properties
+        if named and not any(stated):
             return None
         found = planned()
         if isinstance(found, KgqaError):
             return question.unlinked or (None if question.topics else found)
-        least = (SURE_PLAN if best or self._nouns else CALCULATED) if topics else GUESSED
-        if topics and _compares(found, topics):
-            least = CALCULATED if self._nouns else GUESSED
-        elif not topics and (calculated or best or asks_compared(question.question)):
-            least = CALCULATED if partly and _compares(found, partly) else LIKELY
-        none = not topics and any(note.startswith(NOT_HERE) for note in found.notes)
-        if (found.confidence or 0.0) < least or not (found.answers or none):
-            unsaid = any(note.startswith(f"{UNSAID[:-1]}:") for note in found.notes)
-            return found if unsaid and not question.topics else unread
-        given = store.keys_of([answer.id for answer in found.answers[:1] if answer.id])
-        if (store.entities(given[given >= 0]).kinds == Kind.MEDIATOR).any():
-            return unread  # a fact's content is the answer, not the fact
-        result, schema = found.result, queryable(cast("QueryStore", store)).schema()
-        plan = None if result is None else result.plan
-        about = bool(topics) and (calculated or beyond) and not asks_repeated(question.question)
-        if plan and not has_words_of(plan, question.question, schema, self._nouns, about=about):
-            return None if about else unread
-        if topics and best and not (plan and plan.order and plan.where):
-            return None
-        if beyond and not (calculated or best) and topics:
-            says = plan and (plan.without or any(hop.repeated for hop in plan.hops) or any(
-                one.operator in ("<>", "not in", "in") for one in plan.where))  # fmt: skip
-            return found if says and _compares(found, topics) else None
-        if topics and compared and plan and len(plan.where) > len(topics):
-            return found if _compares(found, topics) else None
-        if (topics and not best and not listed) and (
-            result is None or not result.plan.grouped or _counts_other(result, question, schema)
-        ):
-            return None
-        return found
+        if not self._fits(store, question.question, found, named, values, cues):
+            if is_unsaid(found) and not question.topics:
+                return found
+            if question.topics and not named and is_of_classes(topics, values, cues):
+                return Findings(notes=(UNSAID,), confidence=0.0)
+            return question.unlinked
+        if not named:
+            return found
+        schema = queryable(cast("QueryStore", store)).schema()
+        return found if outdoes_paths(found, question, named, stated, schema) else None
 
-    def _apart(
+    def _cues(self, store: GraphStore, question: str) -> Cues:
+        """Return what of a question's words no path answers."""
+        return cues_of(question, listed=self._planner.asks_listed(store, question))
+
+    def _fits(
         self,
-        question: LinkedQuestion | KgqaError,
-        planned: Callable[[], Findings | KgqaError],
-    ) -> Findings | None:
+        store: GraphStore,
+        question: str,
+        found: Findings,
+        named: Sequence[TopicEntity],
+        topics: Sequence[TopicEntity],
+        cues: Cues,
+    ) -> bool:
+        """Return whether a plan's findings may answer a question about the whole graph.
+
+        It is confident enough, has words of the question, and gives no fact, whose content would be
+        the answer. ``named`` and ``topics``: as for :meth:`_least`.
+        """
+        none = not named and is_not_here(found)
+        sure = is_sure(found, self._least(found, named, topics, cues))
+        if not sure or not (found.answers or none) or _gives_mediator(store, found):
+            return False
+        if found.result is None:
+            return True
+        schema = queryable(cast("QueryStore", store)).schema()
+        about = bool(named) and (cues.calculated or cues.denied) and not cues.repeated
+        return has_words_of(found.result.plan, question, schema, self._nouns, about=about)
+
+    def _least(
+        self,
+        found: Findings,
+        named: Sequence[TopicEntity],
+        topics: Sequence[TopicEntity],
+        cues: Cues,
+    ) -> float:
+        """Return the least confidence of a plan for a question about the whole graph.
+
+        ``named``: the topic entities that it names; ``topics``: also those whose names it has only
+        a part of.
+        """
+        of_topics = WEIGHTS["plan_of_topics"]
+        if named:
+            if compares(found, named):
+                return of_topics if self._nouns else WEIGHTS["plan_without_topics"]
+            return WEIGHTS["plan_before_paths"] if cues.best or self._nouns else of_topics
+        if cues.ranks or cues.bounded:
+            return of_topics if topics and compares(found, topics) else WEIGHTS["plan_of_number"]
+        return WEIGHTS["plan_without_topics"]
+
+    @staticmethod
+    def _apart(question: LinkedQuestion, planned: Planned) -> Findings | None:
         """Return the findings of a plan that compares with a topic entity or excludes it.
 
         None for other questions. No path leads to what is older than an entity, or is not related
         to it.
         """
-        if isinstance(question, KgqaError) or question.choices or question.is_yes_no:
-            return None
-        if not any(_stands_apart(question.question, topic.mention) for topic in question.topics):
+        if not any(stands_apart(question.question, topic.mention) for topic in question.topics):
             return None
         found = planned()
-        if isinstance(found, KgqaError) or not _compares(found, question.topics):
+        if isinstance(found, KgqaError) or not compares(found, question.topics):
             return None
         return found
 
@@ -728,7 +697,7 @@ class Auto(Ensemble):
         found = self._planned(store, replace(question, question=choice)) if choice else None
         if not isinstance(found, Findings) or not found.result or not found.answers:
             return None
-        if not (found.result.plan.order and _compares(found, question.topics)):
+        if not (found.result.plan.order and compares(found, question.topics)):
             return None
         start = question.question.lower().find
         first = min(question.topics, key=lambda one: start((one.mention or one.name).lower()))
@@ -773,11 +742,77 @@ class Auto(Ensemble):
 class _Pathwise(NamedTuple):
     """A question that goes to paths because no plan answered it at once."""
 
-    number: int
-    question: LinkedQuestion | KgqaError
-    plan: Callable[[], Findings | KgqaError]  # computes its best plan on demand
-    class_: str | None  # the requested class
-    planned: Findings | None  # findings of that class by a plan, if any
+    question: LinkedQuestion
+    plan: Planned  # computes its best plan on demand
+    class_: str | None = None  # the requested class
+    of_class: Findings | None = None  # findings of that class by a plan, if any
+
+
+class _Vote(NamedTuple):
+    """A member's answer, and the weight of its vote."""
+
+    member: str
+    weight: float
+    answer: Answer
+
+
+def _pooled_confidence(votes: Sequence[_Vote]) -> float | None:
+    """Return the members' confidence by their weights and by themselves; None if none has one.
+
+    A confidence of rank in "Not in this graph" is inverted.
+    """
+    sure = [
+        (vote.weight, sure if vote.answer.answers or vote.member != Rank.name else 1.0 - sure)
+        for vote in votes
+        if (sure := vote.answer.confidence) is not None
+    ]
+    return sum(weight * one for weight, one in sure) / sum(one for one, _ in sure) if sure else None
+
+
+def _pooled_notes(votes: Sequence[_Vote], *, answered: bool) -> list[str]:
+    """Return the members' notes, with their names if there are several.
+
+    That one has no answer does not contradict an answer: of such notes one, if nothing answers.
+    """
+    lacking = (NOT_HERE, NO_EVIDENCE)
+    notes = dict.fromkeys(
+        note if len(votes) == 1 else f"{vote.member}: {note}"
+        for vote in votes
+        for note in vote.answer.notes
+        if not note.startswith(lacking)
+    )
+    said = [note for vote in votes for note in vote.answer.notes if note.startswith(lacking)]
+    said.sort(key=lambda note: not note.startswith(NOT_HERE))
+    return [*notes, *(() if answered else said[:1])]
+
+
+def is_sure(found: Findings, least: float) -> bool:
+    """Return whether findings have at least the confidence ``least``; none counts as 0."""
+    return (found.confidence or 0.0) >= least
+
+
+def _all(answers: Sequence[Answer], name: str) -> Iterator[Any]:
+    """Return what all answers have in the field ``name``."""
+    return chain.from_iterable(getattr(answer, name) for answer in answers)
+
+
+def _sure(planned: Planned, least: float) -> Findings | None:
+    """Return the findings of a plan that has answers and at least the confidence ``least``."""
+    found = planned()
+    if isinstance(found, KgqaError) or not found.answers:
+        return None
+    return found if is_sure(found, least) else None
+
+
+def _gives_mediator(store: GraphStore, found: Findings) -> bool:
+    """Return whether the first answer is a fact, whose content is the answer."""
+    given = store.keys_of([answer.id for answer in found.answers[:1] if answer.id])
+    return bool((store.entities(given[given >= 0]).kinds == Kind.MEDIATOR).any())
+
+
+def _says_class(question: str, plan: Plan) -> bool:
+    """Return whether a question has all words of the class of a plan's first node."""
+    return bool(plan.nodes[0]) and says_all(question, relation_phrase(plan.nodes[0]))
 
 
 def pool(votes: Sequence[tuple[float, Findings]]) -> list[RankedAnswer]:
@@ -808,53 +843,14 @@ def pool(votes: Sequence[tuple[float, Findings]]) -> list[RankedAnswer]:
     heavy = sum(weight for weight, _ in shares)
     score = {
         key: math.prod(
-            (share.get(key, 0.0) + FLOOR) ** (weight / heavy) for weight, share in shares
+            (share.get(key, 0.0) + WEIGHTS["not_found"]) ** (weight / heavy)
+            for weight, share in shares
         )
         for key in known
     }
     total = math.fsum(score.values())
     ranked = [replace(one, score=score[key] / total) for key, one in known.items()]
     return sorted(ranked, key=lambda one: (-one.score, one.name, one.id or ""))
-
-
-def _is_frequency(question: str, topic: TopicEntity) -> bool:
-    """Return whether a topic entity was linked from the "common" of "most common"."""
-    said = FREQUENT.search(question)
-    return said is not None and topic.mention.islower() and topic.mention in said[0]
-
-
-def _is_named(topic: TopicEntity) -> bool:
-    """Return whether a question mentions an entity by its whole name, and not by a number."""
-    words = [stem(one) for one in normalise(topic.mention or topic.name).split()]
-    return topic.mention[:1].isdigit() is False and words == [
-        stem(one) for one in normalise(topic.name).split()
-    ]
-
-
-def _stands_apart(question: str, mention: str) -> bool:
-    """Return whether a question compares with a mentioned entity, denies it, or counts its class.
-
-    "How many robots are there?" is about all robots, not about an entity of that name.
-    """
-    kind = kind_asked(question)
-    if kind and HOW_MANY.match(question) and stems(kind) == stems(mention):
-        return True
-    return is_bound(question, mention) or denies_name(question, mention)
-
-
-def _classes_named(store: GraphStore) -> set[frozenset[str]]:
-    """Return the stems of each class's names; empty for a store without a schema."""
-    if not isinstance(store, PropertyGraph):
-        return set()
-    types = queryable(cast("QueryStore", store)).schema().types
-    return name_stems(name for type_ in types for name in (type_.name, *type_.also))
-
-
-def _compares(found: Findings, topics: Sequence[TopicEntity]) -> bool:
-    """Return whether a plan has a condition on every topic entity."""
-    return found.result is not None and all(
-        topic.id in found.covers or topic.name in found.covers for topic in topics
-    )
 
 
 def _has_classes(store: GraphStore) -> TypeGuard[PropertyGraph]:
@@ -891,86 +887,3 @@ def staleness_note(learnt: Mapping[str, Any], info: KGInfo) -> str:
         + (f", and it has {new:,} new relations" if new > 0 else "")
         + f": kgqa learn --kg {info.name}."
     )
-
-
-def _count_of(
-    found: Findings,
-    question: LinkedQuestion | KgqaError,
-    planned: Callable[[], Findings | KgqaError],
-    planner: Query,
-) -> Findings | None:
-    """Return a plan's findings if it counts the entities that the paths lead to, else None.
-
-    Also if the counted kind is itself a topic entity, which paths do not count ("How many
-    motorcycles do we sell?" about the product line Motorcycles), or if the plan is more confident
-    than the paths: a number of cars is not that of their cylinders.
-    """
-    if isinstance(question, KgqaError) or not asks_calculated(question.question):
-        return None
-    other = planned()
-    if isinstance(other, KgqaError) or other.result is None or not other.answers:
-        return None
-    ids = _counted(other.result, len(found.answers) + 1)
-    is_it = len(found.answers) > 1 and _counts_kind(other.result, question)
-    surer = (other.confidence or 0.0) >= max(SURE_PLAN, found.confidence or 0.0)
-    is_it = is_it or (surer and _counts_for(other, question, planner.rows))
-    return other if is_it or ids == {answer.id for answer in found.answers} else None
-
-
-def _counts_kind(result: QueryResult, question: LinkedQuestion) -> bool:
-    """Return whether "how many" names a topic entity, and the plan counts other entities."""
-    kind = asked_kind(question.question)
-    named = [one.id for one in question.topics if kind and kind == stems_of(normalise(one.mention))]
-    ids = _counted(result, len(question.topics) + 1) if named else set()
-    return bool(ids) and not ids & {*named}
-
-
-def _counts_for(found: Findings, question: LinkedQuestion, rows: str) -> bool:
-    """Return whether a plan counts the requested class with a condition on every topic entity.
-
-    ``found``: the plan's findings; ``rows``: the class of a lone table's rows, whose name the
-    question need not have.
-    """
-    topics = {topic.id for topic in question.topics}
-    ids = _counted(found.result, len(topics) + 1) if found.result else set()
-    if not found.result or not ids or ids <= topics:
-        return False
-    classes = _counted_classes(found.result)
-    asked = any(one == rows or names_class(question.question, one) for one in classes if one)
-    return asked and _compares(found, question.topics)
-
-
-def _counted(result: QueryResult, most: int) -> set[str | None]:
-    """Return up to ``most`` ids of the entities that a plan counts, None for counted values.
-
-    Empty if it counts no nodes.
-    """
-    if not result.rows or not any(_counts(item) for item in result.plan.give):
-        return set()
-    return set(result.counted_ids(most))
-
-
-def _counted_classes(result: QueryResult) -> list[str]:
-    """Return the classes of the nodes that a plan counts."""
-    plan = result.plan
-    return [plan.nodes[cast("NodeRef", one.of).node] for one in plan.give if _counts(one)]
-
-
-def _counts(item: object) -> TypeGuard[Aggregate]:
-    """Return whether an output item is a count of nodes."""
-    counts = isinstance(item, Aggregate) and item.kind == "count"
-    return counts and isinstance(cast("Aggregate", item).of, NodeRef)
-
-
-def _counts_other(result: QueryResult, question: LinkedQuestion, schema: GraphSchema) -> bool:
-    """Return whether a plan counts other entities than the question asks for.
-
-    It does if it counts only named entities, or a class while a property has the requested name:
-    "How many pages has Emma?" is not about a number of books.
-    """
-    topics = {topic.id for topic in question.topics}
-    ids = _counted(result, len(topics) + 1)
-    if not ids:
-        return False
-    asked = any(names_class(question.question, one) for one in _counted_classes(result))
-    return ids <= topics or (not asked and asks_number(question.question, schema))

@@ -42,13 +42,15 @@ from kgqa.registry import SEARCHES
 from kgqa.trie.index.manifest import REBUILD, IndexKey
 from kgqa.trie.lexicon import PathLexicon
 from kgqa.trie.stored import path_tokens, stored_constraint
+from kgqa.weights import weights
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kgqa.answers.answer import ScoredPath
     from kgqa.decoding.engine import DecodingOutcome
     from kgqa.decoding.search import Hypothesis, SearchResult, SearchStrategy
+    from kgqa.graph.model import IntArray
     from kgqa.graph.store import GraphStore
     from kgqa.methods.base import Found
     from kgqa.methods.grounding import ChosenConstraint
@@ -57,8 +59,10 @@ if TYPE_CHECKING:
     from kgqa.models.kg_llm import KgLLM
     from kgqa.paths.walk import PathTable, WalkRules
     from kgqa.trie.index.reader import TrieIndex
+    from kgqa.trie.stored import StoredConstraint
 
-PRIOR = 0.6  # the part of a path's log-probability without the question that is subtracted
+WEIGHTS = weights("methods")
+PRIOR = WEIGHTS["unasked_path"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,36 +199,19 @@ class Gcr(KgLlmMethod[GcrOptions]):
         def requests() -> Iterator[DecodingRequest]:
             """Yield a decoding request for each question whose constraint can be built."""
             for number, question in questions:
-                if isinstance(question, KgqaError):
-                    failed.append((number, question))
-                    continue
                 try:
-                    began = time.perf_counter()
-                    with deadline(question.stop):
-                        chosen = choose_constraint(
-                            store, question.topics, rules, self.lexicon, index
-                        )
-                    if number in said:
-                        chosen = chosen._replace(notes=(said[number], *chosen.notes))
-                    seconds = time.perf_counter() - began
-                    prompt = self._prompt(question.question, question)
-                    search = self.search.start(
-                        chosen.constraint, self.options.k, self.options.length_penalty
-                    )
+                    if isinstance(question, KgqaError):
+                        raise question
+                    active = self._constrained(store, number, question, rules, index)
+                    request = self._request(active)
                 except KgqaError as error:
                     failed.append((number, error))
                     continue
-                taken.append(_Decoding(number, question, chosen, prompt, seconds))
-                yield DecodingRequest(
-                    prompt=prompt,
-                    constraint=chosen.constraint,
-                    search=search,
-                    rule=self.score_rule,
-                    time_limit=self.options.time_limit,
-                    stop=question.stop,
-                    max_forward_passes=self.search.max_forward_passes,
-                    coverage=self.ranking is not None and self.score_rule == "allowed",
-                )
+                if number in said:
+                    notes = (said[number], *active.chosen.notes)
+                    active = replace(active, chosen=active.chosen._replace(notes=notes))
+                taken.append(active)
+                yield request
 
         for place, outcome in self.engine.run(requests()):
             active = taken[place]
@@ -239,8 +226,38 @@ class Gcr(KgLlmMethod[GcrOptions]):
         yield from failed
         if again:
             more = ((number, question) for number, (question, _) in again.items())
-            notes = {number: note for number, (_, note) in again.items()}
-            yield from self._decoded(store, more, rules, None, notes)
+            why = {number: note for number, (_, note) in again.items()}
+            yield from self._decoded(store, more, rules, None, why)
+
+    def _constrained(
+        self,
+        store: GraphStore,
+        number: int,
+        question: LinkedQuestion,
+        rules: WalkRules,
+        index: TrieIndex | None,
+    ) -> _Decoding:
+        """Return a question with the constraint of its topic entities and its prompt."""
+        began = time.perf_counter()
+        with deadline(question.stop):
+            chosen = choose_constraint(store, question.topics, rules, self.lexicon, index)
+        seconds = time.perf_counter() - began
+        prompt = self._prompt(question.question, question)
+        return _Decoding(number, question, chosen, prompt, seconds)
+
+    def _request(self, active: _Decoding) -> DecodingRequest:
+        """Return the request to decode a question's paths."""
+        constraint, options = active.chosen.constraint, self.options
+        return DecodingRequest(
+            prompt=active.prompt,
+            constraint=constraint,
+            search=self.search.start(constraint, options.k, options.length_penalty),
+            rule=self.score_rule,
+            time_limit=options.time_limit,
+            stop=active.question.stop,
+            max_forward_passes=self.search.max_forward_passes,
+            coverage=self.ranking is not None and self.score_rule == "allowed",
+        )
 
     def _index_of(self, store: GraphStore) -> TrieIndex | None:
         """Return the trie index if it belongs to this graph, else None."""
@@ -312,34 +329,21 @@ class Gcr(KgLlmMethod[GcrOptions]):
     def _choice(self, store: GraphStore, question: LinkedQuestion, rules: WalkRules) -> Findings:
         """Answer a multiple-choice question by decoding paths to each choice in its own search.
 
-        Paths that are probable without the question, too, weigh less.
+        K paths in all, and at least one of each choice that a path leads to. Paths that are
+        probable without the question, too, weigh less.
         """
-        # K paths in all, and at least one of each choice that a path leads to
         began = time.perf_counter()
         choices = find_choices(store, question.choices)
         topics = keys_array([topic.key for topic in question.topics])
         table, notes = choice_paths(store, topics, choices, rules)
-        constraints = []
-        for choice in choices:  # one for each that a path ends in
-            mine = ordered(table.take(np.flatnonzero(np.isin(table.ends(), choice.keys))))
-            if len(mine):
-                sequences = path_tokens(store, mine, self.lexicon)
-                constraints.append(stored_constraint([(sequences, mine)]))
         prompt = self._prompt(question.question, question)
+        constraints = [
+            self._stored(store, ordered(mine))
+            for choice in choices
+            if len(mine := table.take(np.flatnonzero(np.isin(table.ends(), choice.keys))))
+        ]
         walked = time.perf_counter()
-        per_choice = max(1, self.options.k // len(constraints))
-        search = search_of(self.options, per_choice)
-        outcomes = self._run(
-            DecodingRequest(
-                prompt=prompt,
-                constraint=each,
-                search=search.start(each, per_choice, self.options.length_penalty),
-                time_limit=self.options.time_limit,
-                stop=question.stop,
-                max_forward_passes=search.max_forward_passes,
-            )
-            for each in constraints
-        )
+        outcomes = self._run(self._choice_requests(prompt, constraints, question.stop))
         paths: list[ScoredPath] = []
         tables: list[PathTable] = []
         written: list[Hypothesis] = []
@@ -352,27 +356,19 @@ class Gcr(KgLlmMethod[GcrOptions]):
             written += hypotheses
         if not paths:
             raise _nothing_grounded()
-        every = ordered(joined_tables(tables))  # of these, scores when nothing is asked
-        unasked = stored_constraint([(path_tokens(store, every, self.lexicon), every)])
-        beam = _strategy("beam").start(unasked, len(every))
-        alone = DecodingRequest(prompt=self._prompt("", question), constraint=unasked, search=beam)
-        (prior,) = self._run([alone])
-        said, _ = ground_all(store, unasked, self.lexicon, topics, _result(prior).hypotheses)
-        before = {path.text: path.score for path in said}
+        before, prior = self._unasked(store, question, topics, ordered(joined_tables(tables)))
         grounded = time.perf_counter()
         paths = list({(path.text, path.groundings): path for path in paths}.values())
         paths.sort(key=lambda path: (-path.score, path.text))
         weights = [path.score - PRIOR * before.get(path.text, 0.0) for path in paths]
         ran = [*outcomes, prior]
         decoding = sum(outcome.seconds for outcome in ran)
-        answers = rank_choices(choices, paths, weights)
+        tokens = sum(len(hypothesis.tokens) for hypothesis in written)
         return Findings(
-            answers=tuple(answers),
+            answers=tuple(rank_choices(choices, paths, weights)),
             paths=tuple(paths),
             constraints=composed(question.topics),
-            kg_llm=self.use(
-                2, 2 * len(prompt), sum(len(hypothesis.tokens) for hypothesis in written)
-            ),
+            kg_llm=self.use(2, 2 * len(prompt), tokens),
             timings=Timings(
                 constraint=walked - began,
                 decode=decoding,
@@ -383,6 +379,41 @@ class Gcr(KgLlmMethod[GcrOptions]):
             notes=tuple(notes),
             search=SearchUse(self.options.search),
         )
+
+    def _stored(self, store: GraphStore, table: PathTable) -> StoredConstraint:
+        """Return the constraint of the paths of a table, which is in the trie's order."""
+        return stored_constraint([(path_tokens(store, table, self.lexicon), table)])
+
+    def _choice_requests(
+        self,
+        prompt: list[int],
+        constraints: Sequence[StoredConstraint],
+        stop: Callable[[], None] | None,
+    ) -> Iterator[DecodingRequest]:
+        """Yield a decoding request for the constraint of each choice."""
+        each = max(1, self.options.k // len(constraints))
+        search = search_of(self.options, each)
+        for constraint in constraints:
+            yield DecodingRequest(
+                prompt=prompt,
+                constraint=constraint,
+                search=search.start(constraint, each, self.options.length_penalty),
+                time_limit=self.options.time_limit,
+                stop=stop,
+                max_forward_passes=search.max_forward_passes,
+            )
+
+    def _unasked(
+        self, store: GraphStore, question: LinkedQuestion, topics: IntArray, table: PathTable
+    ) -> tuple[dict[str, float], DecodingOutcome]:
+        """Return the log-probability of each path's text if nothing is asked, and the decoding."""
+        constraint = self._stored(store, table)
+        search = _strategy("beam").start(constraint, len(table))
+        prompt = self._prompt("", question)
+        request = DecodingRequest(prompt=prompt, constraint=constraint, search=search)
+        (outcome,) = self._run([request])
+        said, _ = ground_all(store, constraint, self.lexicon, topics, _result(outcome).hypotheses)
+        return {path.text: path.score for path in said}, outcome
 
     def _run(self, requests: Iterable[DecodingRequest]) -> list[DecodingOutcome]:
         """Run decoding requests and return their outcomes in order."""

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from itertools import combinations, takewhile
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
@@ -88,9 +88,10 @@ from kgqa.queries.sentence import plural, sentence
 from kgqa.understanding.asked import as_of, as_superlative, asked_of_one
 from kgqa.understanding.clock import today_of
 from kgqa.understanding.literals import stated
+from kgqa.weights import weights
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence, Set
+    from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
     from numpy.typing import NDArray
 
@@ -104,26 +105,15 @@ if TYPE_CHECKING:
     from kgqa.queries.result import Cell
     from kgqa.understanding.literals import Stated, Stating
 
+WEIGHTS = weights("methods")
+Run: TypeAlias = "Callable[[Plan], QueryResult | None]"  # None for a plan that fails
+
 _ENDING = re.compile(r"(?:or|er|ed|ing)$")
-UNKNOWN = 0.15  # factor of confidence for a name that is not in the graph
-RANKED = 0.8  # factor for "top few" without a criterion
-PASSED = 0.3  # factor for a value or a column that the plan ignores
-VAIN = -12.0  # penalty from which a plan ignores cues
-ALL_OF = 0.95  # least confidence for all members of a class
-UNEXPLAINED = 0.9  # factor for words that the plan does not explain
-LOST = 0.5  # factor for each further content word among them
-NOTHING_FOUND = 4.0  # off the score of a plan without a result
 _TOGETHER = 12  # plans prefetched from an endpoint at once
 _OFFERED, _OFFERED_AMONG = 2, 6  # readings offered, and plans tried for them
-NOTHING_THERE = 1.0  # the same, if the plan explains every word
-_NEAR, _COMPARED = 3.0, 6  # score distance, in temperatures, and number of plans to compare
-OTHERWISE = 0.35  # cosine below which a noun does not name a property
-ABOUT = 0.55  # cosine from which a noun is a class's synonym: film and movie
-OF_ROWS = 0.58  # least sum of a noun's mean cosines to columns and row names
+_COMPARED = 6  # plans whose results are compared with the best one's
 _NAMED_ROWS = 8  # rows sampled for a lone table's subject
 _MOST_ROWS = 100_000  # most rows of a table that is sampled
-IDLE = 5.0  # off the score of a trivial superlative
-FAILED = 8.0  # off the score of a plan that exceeds the limits
 UNSAID = "The question cannot be said as one query over this graph's schema."
 NOT_SURE = "No reading of the question fits well enough"
 NOT_CHOSEN = "The general LLM's reply was not of the form asked for; the first reading is answered."
@@ -180,6 +170,32 @@ class _QuestionParts(NamedTuple):
     named: tuple[Stating, ...]  # numbers that belong to a property's name
     found: list[FoundValue]
     parts: SchemaParts
+
+    @property
+    def text(self) -> str:
+        """The question, without the requested columns."""
+        return self.asked.question
+
+    @property
+    def bare(self) -> str:
+        """The question, blank where it has stored values, and numbers of a property's name.
+
+        Whether these are used, :func:`unused` says.
+        """
+        return blanked(self.text, [*_spans(self.found), *_spans(self.named)])
+
+    @property
+    def values(self) -> set[str]:
+        """The stored values as the question writes them, in lower case."""
+        return {self.text[one.start : one.end].lower() for one in self.found}
+
+
+class _Ran(NamedTuple):
+    """A plan with its result, None if it failed or was not run, and the score that is left."""
+
+    score: float
+    scored: ScoredPlan
+    result: QueryResult | None
 
 
 class Query(Method[QueryOptions]):
@@ -244,40 +260,83 @@ class Query(Method[QueryOptions]):
         ``topics``: entities that the question names, also by a part of their names. Raises
         GraphError, UsageError.
         """
-        began, question = time.perf_counter(), as_of(as_superlative(question))
+        began = time.perf_counter()
         graph = queryable(_property_graph(store))
-        stored = SchemaIndex(_property_graph(store).schema())  # the store's own classes
-        _, values = self._of(graph)
-        (question, items), literals, named, found, parts = self._asked(graph, question)
+        asked = self._with_parts_of_names(graph, as_of(as_superlative(question)), topics)
+        scorer = self.resources.plan_scorer(self.options.scorer)
+        plans = self._proposed(graph, asked, among)
+        chosen = time.perf_counter()
+        run = self._runner(store, graph, asked.parts)
+        limits = self._limits()
+        foresee_rows((one.plan for one in plans[:_TOGETHER]), graph, asked.parts.index, limits)
+        worth = _by_results(plans, asked.bare, run)
+        confidence = _agreement(worth, scorer.card.temperature, run)
+        unknown, passed = list[str](), list[str]()
+        if worth:
+            best = worth[0].scored
+            part, missing, passed = self._left(graph, asked, best)
+            confidence *= part
+            if is_all_of(asked.text, best.plan):
+                confidence = max(confidence, WEIGHTS["all_of_class"])
+            for name in missing:  # names that the graph has are not reported as unknown
+                (passed if may_name(store, name) else unknown).append(name)
+        ranked, chosen_by, said = self._meant(asked.text, worth, run)
+        ran = time.perf_counter()
+        strange, unsaid = self._unfit(asked, ranked)
+        unsure = chosen_by is None and confidence < self.options.sure_from
+        return Read(
+            ranked, unknown, confidence, (chosen - began, ran - chosen), strange,
+            chosen_by, said, unsaid, readings_of(ranked, run) if unsure else (), tuple(passed),
+            tuple(bounds_of(ranked[0][0].plan, asked.found)) if ranked else (),
+        )  # fmt: skip
+
+    def _with_parts_of_names(
+        self, graph: Any, question: str, topics: Sequence[TopicEntity]
+    ) -> _QuestionParts:
+        """Return a question's parts, with the entities that it names by a part of their names."""
+        asked = self._asked(graph, question)
         mentions = {
             one.mention: one.key
             for one in topics
-            if one.mention and not named_by_kind(question, one)
+            if one.mention and not named_by_kind(asked.text, one)
         }
-        found = values.with_partly_named(question, mentions, found, parts)
-        # without values: whether they are used, `unused` says
-        spans = [(one.start, one.end) for one in found]
-        bare = blanked(question, [*spans, *((one.start, one.end) for one in named)])
-        scorer = self.resources.plan_scorer(self.options.scorer)
-        texts, refs = parts.read(question, found)
-        scores = scorer.read(question, texts)
+        values = self._of(graph)[1]
+        found = values.with_partly_named(asked.text, mentions, asked.found, asked.parts)
+        return asked._replace(found=found)
+
+    def _proposed(
+        self, graph: Any, asked: _QuestionParts, among: frozenset[str]
+    ) -> list[ScoredPlan]:
+        """Return the plans to run, the best first, restricted to the ids ``among`` if any."""
+        parts, question, literals = asked.parts, asked.text, asked.literals
+        texts, refs = parts.read(question, asked.found)
+        scores = self.resources.plan_scorer(self.options.scorer).read(question, texts)
         quoted = {str(literal.value) for literal in literals.literals if literal.kind == "text"}
-        lacking = {text: values.lacking(text) for text in quoted}
-        today = str(today_of(self.options.today, self.options.zone)[0])
-        both = _of_two_classes(graph, question, parts)
+        values = self._of(graph)[1]
         reading = QuestionReading(
-            question, parts, refs, scores, literals, found, lacking, today=today, beside=both
-        )
-        plans = self._planned(store, reading)[: self.options.plans]
-        temperature = scorer.card.temperature
-        plans = [replace(one, plan=giving(one.plan, items, parts)) for one in plans]
-        if among:
-            types = {name for key in graph.keys_of(sorted(among)).tolist() if key >= 0
-                     for name in graph.details(key).types}  # fmt: skip
-            some = ((one, within(one.plan, among, types)) for one in plans)
-            plans = [replace(one, plan=plan) for one, plan in some if plan is not None]
-        chosen = time.perf_counter()
-        limits = QueryLimits(seconds=self.options.time_limit, first=MOST_ANSWERS)
+            question, parts, refs, scores, literals, asked.found,
+            {text: values.lacking(text) for text in quoted},
+            today=str(today_of(self.options.today, self.options.zone)[0]),
+            beside=_of_two_classes(graph, question, parts),
+        )  # fmt: skip
+        items = asked.asked.items
+        planned = self._planned(graph, reading)[: self.options.plans]
+        plans = [replace(one, plan=giving(one.plan, items, parts)) for one in planned]
+        if not among:
+            return plans
+        types = {name for key in graph.keys_of(sorted(among)).tolist() if key >= 0
+                 for name in graph.details(key).types}  # fmt: skip
+        some = ((one, within(one.plan, among, types)) for one in plans)
+        return [replace(one, plan=plan) for one, plan in some if plan is not None]
+
+    def _limits(self) -> QueryLimits:
+        """Return the limits that plans are run with."""
+        return QueryLimits(seconds=self.options.time_limit, first=MOST_ANSWERS)
+
+    def _runner(self, store: GraphStore, graph: Any, parts: SchemaParts) -> Run:
+        """Return a function that runs a plan, each once: None for one that fails."""
+        stored = SchemaIndex(_property_graph(store).schema())  # the store's own classes
+        limits = self._limits()
 
         @cache  # results of candidates are compared: each runs once
         def run(plan: Plan) -> QueryResult | None:
@@ -287,77 +346,50 @@ class Query(Method[QueryOptions]):
                 result = run_shown(plan, graph, parts.index, limits, stored=stored)
             return result
 
-        foresee_rows((one.plan for one in plans[:_TOGETHER]), graph, parts.index, limits)
-        worth: list[tuple[float, ScoredPlan, QueryResult | None]] = []
-        best = -math.inf
-        for one in plans:
-            check_deadline()
-            if one.score <= best:  # its result can only lower its score
-                worth.append((one.score, one, None))
-                continue
-            result = run(one.plan)
-            off = FAILED if result is None else 0.0
-            if result is not None and not _gives(result):
-                unread = one.plan.having or unexplained(bare, [*_names(one.plan), *one.nouns])
-                off = NOTHING_FOUND if unread else NOTHING_THERE
-            if result is not None and is_idle(result, run):
-                off += IDLE
-            best = max(best, one.score - off)
-            worth.append((one.score - off, one, result))
-        worth.sort(key=lambda one: (-one[0], one[2] is None))
-        near = [one for one in worth[1:] if one[0] > worth[0][0] - _NEAR * temperature][:_COMPARED]
-        same = [True, *(False for _ in worth[1:])]
-        if worth and (best_ := worth[0][2]) is not None:  # readings with the same rows agree
-            for place, (score, one, result) in enumerate(near, 1):
-                other = result or run(one.plan)
-                worth[place] = score, one, other
-                same[place] = other is not None and _first_column(other) == _first_column(best_)
-        confidence = confidence_of([one[0] for one in worth], temperature, same)
-        unknown, passed = list[str](), list[str]()
-        if worth:
-            one = worth[0][1]
-            part, missing, passed = self._left(graph, question, bare, one, found, literals, parts)
-            confidence *= part
-            if is_all_of(question, one.plan):
-                confidence = max(confidence, ALL_OF)
-            for name in missing:  # names that the graph has are not reported as unknown
-                (passed if may_name(store, name) else unknown).append(name)
-        ranked = [(one, result) for _, one, result in worth]
-        chosen_by, said = None, ""
-        if self._chooses is not None and ranked:
-            settings = self.resources.settings
-            masked = self.options.general_masked or settings.general_masked
-            numbers, chosen_by = ask_which(
-                self._chooses,
-                question,
-                [sentence(one.plan) for one, _ in ranked],
-                [text for one, _ in ranked for text in _texts_of(one.plan)] if masked else (),
-                self.options.answer_tokens,
-            )
-            if numbers is None:
-                said = NOT_CHOSEN
-            elif not numbers:
-                ranked, said = [], NONE_MEANT
-            else:
-                (one, result) = ranked.pop(numbers[0] - 1)
-                if result is None:
-                    result = run(one.plan)
-                ranked.insert(0, (one, result))
-        ran = time.perf_counter()
-        strange = self._strange(question, *ranked[0], parts) if ranked else ""
-        if ranked and not strange:
-            strange = self._lacking(bare, ranked[0][0], found, parts)
-        if strange in {question[one.start : one.end].lower() for one in found}:
+        return run
+
+    def _meant(
+        self, question: str, worth: Sequence[_Ran], run: Run
+    ) -> tuple[list[tuple[ScoredPlan, QueryResult | None]], GeneralLlmUse | None, str]:
+        """Return plans with results, first the one that the general LLM chooses, if one is named.
+
+        Also the LLM's use, and a note if it chose none.
+        """
+        ranked = [(one.scored, one.result) for one in worth]
+        if self._chooses is None or not ranked:
+            return ranked, None, ""
+        masked = self.options.general_masked or self.resources.settings.general_masked
+        numbers, use = ask_which(
+            self._chooses,
+            question,
+            [sentence(one.plan) for one, _ in ranked],
+            [text for one, _ in ranked for text in _texts_of(one.plan)] if masked else (),
+            self.options.answer_tokens,
+        )
+        if numbers is None:
+            return ranked, use, NOT_CHOSEN
+        if not numbers:
+            return [], use, NONE_MEANT
+        one, result = ranked.pop(numbers[0] - 1)
+        return [(one, run(one.plan) if result is None else result), *ranked], use, ""
+
+    def _unfit(
+        self, asked: _QuestionParts, ranked: Sequence[tuple[ScoredPlan, QueryResult | None]]
+    ) -> tuple[str, str]:
+        """Return the requested class or noun that the best plan lacks, and what none can express.
+
+        Both as said, "" if there is none.
+        """
+        unsaid = unsayable(asked.text, asked.parts.words)
+        if not ranked:
+            return "", unsaid
+        best, result = ranked[0]
+        strange = self._strange(asked.text, best, result, asked.parts) or self._lacking(asked, best)
+        if strange in asked.values:
             strange = ""  # a value that the graph holds is a kind of thing in it
-        unsaid = unsayable(question, parts.words)
-        if ranked and not unsaid and not self.nouns:
-            unsaid = given_itself(question, ranked[0][0].plan)
-        unsure = chosen_by is None and confidence < self.options.sure_from
-        return Read(
-            ranked, unknown, confidence, (chosen - began, ran - chosen), strange,
-            chosen_by, said, unsaid, readings_of(ranked, run) if unsure else (), tuple(passed),
-            tuple(bounds_of(ranked[0][0].plan, found)) if ranked else (),
-        )  # fmt: skip
+        if not unsaid and not self.nouns:
+            unsaid = given_itself(asked.text, best.plan)
+        return strange, unsaid
 
     def _planned(self, store: GraphStore, reading: QuestionReading) -> list[ScoredPlan]:
         """Return the plans that a question may mean, the best first.
@@ -370,46 +402,39 @@ class Query(Method[QueryOptions]):
         return by_meaning(reading, plans, self.resources.path_ranker, folder)
 
     def _left(
-        self,
-        graph: Any,
-        question: str,
-        bare: str,
-        best: ScoredPlan,
-        found: Sequence[FoundValue],
-        literals: Stated,
-        parts: SchemaParts,
+        self, graph: Any, asked: _QuestionParts, best: ScoredPlan
     ) -> tuple[float, list[str], list[str]]:
         """Return a factor for words that a plan ignores, the unknown names, and these words.
 
         The factor, at most 1, lowers the confidence. Unknown names are in nothing of the graph.
-        ``bare``: the question without stored values.
         """
-        plan = best.plan
-        unknown = unknown_names(question, [*found, *literals.literals], parts)
+        question, plan, parts, literals = asked.text, best.plan, asked.parts, asked.literals
+        unknown = unknown_names(question, [*asked.found, *literals.literals], parts)
         kind = passed_over(question, plan, best.nouns)
-        if kind and kind not in {question[one.start : one.end].lower() for one in found}:
+        if kind and kind not in asked.values:
             unknown.append(kind)
-        words = unexplained(bare, [*_names(plan), *best.nouns])
+        known = [*_names(plan), *best.nouns]
+        words = unexplained(asked.bare, known)
         noun = self._same_noun(graph, question, plan, words)
         words = [word for word in words if word != noun]
         unknown += self._unmeasured(question, best, words)
-        stray = unused(question, plan, found, literals, parts.names)
-        part = UNKNOWN ** bool(unknown) * UNEXPLAINED ** bool(words) * PASSED ** bool(stray)
-        if not self.nouns:
-            spans = [(literal.start, literal.end) for literal in literals.literals]
-            spans += units_of(question, literals)
-            rest = unexplained(blanked(bare, spans), [*_names(plan), *best.nouns])
-            without_place = lost(rest) - {noun}
-            part *= LOST ** max(0, len(without_place) - 1)
-            part *= UNKNOWN ** ("same" in without_place and not _joins(plan))
-            part *= PASSED ** self._guesses(bare, plan, literals, parts)
-        part *= PASSED ** (best.vain <= VAIN)
-        things = plan.is_bare and not any(isinstance(one, PropertyRef) for one in plan.give)
-        known = set() if self.nouns or _HAVING.search(question) else _known(parts)
-        if things and known & {word[:5] for word in words}:
-            part *= PASSED  # a whole class, although the graph has more of the words
-        if plan.order and isinstance(plan.order[0].by, PropertyRef) and not self.nouns:
-            part *= RANKED ** ranks_by_nothing(question)
+        stray = unused(question, plan, asked.found, literals, parts.names)
+        part = WEIGHTS["unknown_name"] ** bool(unknown) * WEIGHTS["passed_over"] ** bool(stray)
+        part *= WEIGHTS["unexplained_words"] ** bool(words)
+        part *= WEIGHTS["passed_over"] ** (best.vain <= WEIGHTS["vain_cues"])
+        if self.nouns:
+            return part, unknown, [*stray, *words]
+        spans = [*_spans(literals.literals), *units_of(question, literals)]
+        rest = lost(unexplained(blanked(asked.bare, spans), known)) - {noun}
+        part *= WEIGHTS["lost_word"] ** max(0, len(rest) - 1)
+        part *= WEIGHTS["unknown_name"] ** ("same" in rest and not _joins(plan))
+        part *= WEIGHTS["passed_over"] ** self._guesses(asked.bare, plan, literals, parts)
+        properties = any(isinstance(one, PropertyRef) for one in plan.give)
+        if plan.is_bare and not properties and not _HAVING.search(question):
+            # a whole class, although the graph has more of the words
+            part *= WEIGHTS["passed_over"] ** bool(_known(parts) & {word[:5] for word in words})
+        if plan.order and isinstance(plan.order[0].by, PropertyRef):
+            part *= WEIGHTS["ranked_by_nothing"] ** ranks_by_nothing(question)
         return part, unknown, [*stray, *words]
 
     def _same_noun(self, graph: Any, question: str, plan: Plan, words: Sequence[str]) -> str:
@@ -424,13 +449,13 @@ class Query(Method[QueryOptions]):
             return ""
         encoder = self.resources.sentence_encoder(None)
         asked, class_ = encoder.encode([noun, relation_phrase(plan.nodes[0])])
-        if float(asked @ class_) >= ABOUT:
+        if float(asked @ class_) >= WEIGHTS["synonym_of_class"]:
             return noun
         if self._parts is None or plan.nodes[0] != self._parts.rows:
             return ""
         if self._rows is None:
             self._rows = _about_rows(graph, self._parts, encoder)
-        return noun if float(asked @ self._rows) >= OF_ROWS else ""
+        return noun if float(asked @ self._rows) >= WEIGHTS["subject_of_rows"] else ""
 
     @staticmethod
     def _guesses(bare: str, plan: Plan, literals: Stated, parts: SchemaParts) -> bool:
@@ -438,9 +463,7 @@ class Query(Method[QueryOptions]):
 
         ``bare``: the question without stored values.
         """
-        mentions = Mentions(
-            blanked(bare, ((literal.start, literal.end) for literal in literals.literals))
-        )
+        mentions = Mentions(blanked(bare, _spans(literals.literals)))
         quoted = {str(literal.value) for literal in literals.literals
                   if literal.kind == "text" and literal.operator == "="}  # fmt: skip
         for one in plan.where:
@@ -499,7 +522,8 @@ class Query(Method[QueryOptions]):
         names = sorted({*map(relation_phrase, [*_names(plan), *best.nouns])} - KEYWORDS)
         vectors = self.resources.sentence_encoder(None).encode([*nouns, *names])
         near = (vectors[len(nouns) :] @ vectors[: len(nouns)].T).max(0, initial=-1.0)
-        return [one for one, value in zip(nouns, near.tolist(), strict=True) if value < ABOUT]
+        least = WEIGHTS["synonym_of_class"]
+        return [one for one, value in zip(nouns, near.tolist(), strict=True) if value < least]
 
     def _strange(
         self, question: str, best: ScoredPlan, result: QueryResult | None, parts: SchemaParts
@@ -522,19 +546,17 @@ class Query(Method[QueryOptions]):
         names += [relation_phrase(hop.relation) for hop in plan.all_hops]
         names += [item.name for item in plan.give if isinstance(item, PropertyRef)]
         noun, *known = self.resources.sentence_encoder(None).encode([kind, *names])
-        return "" if max(float(noun @ one) for one in known) >= ABOUT else kind
+        nearest = max(float(noun @ one) for one in known)
+        return "" if nearest >= WEIGHTS["synonym_of_class"] else kind
 
-    def _lacking(
-        self, bare: str, best: ScoredPlan, found: Sequence[FoundValue], parts: SchemaParts
-    ) -> str:
+    def _lacking(self, asked: _QuestionParts, best: ScoredPlan) -> str:
         """Return the noun asked of a named entity if the plan outputs something else, else "".
 
         "What is Bo's salary?" is never answered with Bo, nor with Bo's most similar property.
-        ``bare``: the question without stored values.
         """
         plan = best.plan
-        noun = asked_of_one(bare, [(one.start, one.end) for one in found])
-        if not noun or len(plan.give) != 1 or self._reads_noun(noun, best, parts):
+        noun = asked_of_one(asked.bare, _spans(asked.found))
+        if not noun or len(plan.give) != 1 or self._reads_noun(noun, best, asked.parts):
             return ""
         given = plan.give[0]
         counts = isinstance(given, Aggregate) and given.kind == "count"
@@ -545,11 +567,10 @@ class Query(Method[QueryOptions]):
         names = [given.name] if isinstance(given, PropertyRef) else []
         names += [hop.relation for hop in plan.hops] if not names else []
         names += [name for name in best.nouns if name and counts]
-        asked, *vectors = self.resources.sentence_encoder(None).encode(
-            [noun, *map(relation_phrase, names)]
-        )
-        nearest = max((float(asked @ vector) for vector in vectors), default=-1.0)
-        return noun if nearest < OTHERWISE else ""
+        texts = [noun, *map(relation_phrase, names)]
+        said, *vectors = self.resources.sentence_encoder(None).encode(texts)
+        nearest = max((float(said @ vector) for vector in vectors), default=-1.0)
+        return noun if nearest < WEIGHTS["not_the_property"] else ""
 
     @staticmethod
     def _reads_noun(noun: str, best: ScoredPlan, parts: SchemaParts) -> bool:
@@ -566,67 +587,37 @@ class Query(Method[QueryOptions]):
         """
         timings = Timings(decode=read.seconds[0], ground=read.seconds[1])
         cost: dict[str, Any] = {
+            "timings": timings,
             "forward_passes": 1,
             "general_llm": read.general_llm,
         }
-        if not read.plans or read.plans[0][1] is None:
-            return Findings(timings=timings, notes=(read.said or UNSAID,), confidence=0.0, **cost)
-        best, result = read.plans[0]
-        assert result is not None
-        if read.unsaid:
-            notes = [f"{UNSAID[:-1]}: no plan says {read.unsaid!r}."]
-            notes.append(f"The nearest reading: {best.plan}")
-            return Findings(timings=timings, notes=tuple(notes), confidence=0.0, **cost)
-        if read.strange:
-            note = f"{NOT_HERE}: nothing in its schema is called like {read.strange!r}."
-            notes = [note, f"The nearest reading: {best.plan}"]
-            return Findings(timings=timings, notes=tuple(notes), confidence=0.5, **cost)
+        best, result = read.plans[0] if read.plans else (None, None)
+        if best is None or result is None:
+            return Findings(notes=(read.said or UNSAID,), confidence=0.0, **cost)
+        if read.unsaid or read.strange:
+            unfit = f"{UNSAID[:-1]}: no plan says {read.unsaid!r}."
+            if not read.unsaid:
+                unfit = f"{NOT_HERE}: nothing in its schema is called like {read.strange!r}."
+            notes = [unfit, f"The nearest reading: {best.plan}"]
+            sure = 0.0 if read.unsaid else WEIGHTS["strange_word"]
+            return Findings(notes=tuple(notes), confidence=sure, **cost)
         rows = [*result.rows, *result.tied]
         answers = tuple(_answer(row, result) for row in rows)
-        notes = [f"Read as: {result.sentence} As a plan: {best.plan}"]
-        if not rows:
-            notes.insert(0, f"{NOT_HERE}: nothing fits. {notes.pop()}")
-        notes += [read.said] if read.said else []
-        if result.tied:
-            notes.append(
-                f"{len(rows)} tie: all are shown."
-                if len(result) == 1
-                else f"{len(result.tied)} more are equal to the last of the first {len(result)}."
-            )
-        if result.rows_in_all:
-            notes.append(first_of(result.rows_in_all, len(result)))
-        if counted := counted_words(result):
-            notes.append(counted)
-        notes += [f"Nothing in the graph is called {said_name(name)}." for name in read.unknown]
-        notes += [
-            f"Compared with {said_name(bound.ids[0])}: {relation_phrase(bound.property)} "
-            f"{_shown(bound.value)}."
-            for bound in read.bounds
-            if bound.ids
-        ]
+        notes = _notes(read, best.plan, result)
         confidence = None if read.general_llm and not read.said else read.confidence
         readings = read.readings if rows and len(read.readings) > 1 else ()
+        others: tuple[RankedAnswer, ...] = ()
+        shown: QueryResult | None = result
         if confidence is not None and confidence < self.options.refuse_below:
-            known = {stem(one.lower()) for one in read.unknown}
-            strays = [*read.unknown, *(one for one in read.passed if one not in known)]
-            left = ", ".join(map(said_name, [*dict.fromkeys(strays)][:_LISTED]))
-            notes.insert(
-                0,
-                NOT_SURE
-                + (f", and {left} has no place in the best one" if left else "")
-                + ": name what it asks for as the graph does, or run the nearest (kgqa query).",
-            )
-            answers, others_, readings = (), answers, read.readings
-            result = result if rows else None  # an empty result does not answer, either
-        else:
-            others_ = ()
+            notes.insert(0, _not_sure(read))
+            answers, others, readings = (), answers, read.readings
+            shown = result if rows else None  # an empty result does not answer, either
         return Findings(
             answers=answers,
-            others=others_,
-            timings=timings,
+            others=others,
             notes=tuple(notes),
             confidence=confidence,
-            result=result,
+            result=shown,
             covers=_named_in(best.plan).union(*(one.ids for one in read.bounds)),
             readings=readings,
             **cost,
@@ -664,6 +655,96 @@ class Query(Method[QueryOptions]):
             self._rows = None
             self._version = version
         return self._parts, self._values
+
+
+def _by_results(plans: Sequence[ScoredPlan], bare: str, run: Run) -> list[_Ran]:
+    """Return plans by what their results leave of their scores, best first, with the results.
+
+    A result can only lower a score, so that a plan below the best one is not run. ``bare``: the
+    question without stored values.
+    """
+    worth: list[_Ran] = []
+    best = -math.inf
+    for one in plans:
+        check_deadline()
+        if one.score <= best:
+            worth.append(_Ran(one.score, one, None))
+            continue
+        result = run(one.plan)
+        score = one.score - _penalty(one, result, bare, run)
+        best = max(best, score)
+        worth.append(_Ran(score, one, result))
+    return sorted(worth, key=lambda one: (-one.score, one.result is None))
+
+
+def _penalty(one: ScoredPlan, result: QueryResult | None, bare: str, run: Run) -> float:
+    """Return what a plan's score loses by its result: an error, nothing, or a lone candidate."""
+    if result is None:
+        return WEIGHTS["failed_plan"]
+    off = WEIGHTS["idle_superlative"] if is_idle(result, run) else 0.0
+    if not _gives(result):
+        unread = one.plan.having or unexplained(bare, [*_names(one.plan), *one.nouns])
+        off += WEIGHTS["nothing_found"] if unread else WEIGHTS["nothing_there"]
+    return off
+
+
+def _agreement(worth: list[_Ran], temperature: float, run: Run) -> float:
+    """Return the probability of the first plan, and of those near it that give the same.
+
+    The results of these are added to ``worth``.
+    """
+    same = [True, *(False for _ in worth[1:])]
+    best = worth[0] if worth else None
+    if best is not None and best.result is not None:
+        given, least = _first_column(best.result), best.score - WEIGHTS["near_plan"] * temperature
+        near = [one for one in worth[1:] if one.score > least][:_COMPARED]
+        for place, one in enumerate(near, 1):
+            result = one.result or run(one.scored.plan)
+            worth[place] = one._replace(result=result)
+            same[place] = result is not None and _first_column(result) == given
+    return confidence_of([one.score for one in worth], temperature, same)
+
+
+def _notes(read: Read, plan: Plan, result: QueryResult) -> list[str]:
+    """Return the notes on how a question was read, on its rows, and on unknown names."""
+    notes = [f"Read as: {result.sentence} As a plan: {plan}"]
+    if not (result.rows or result.tied):
+        notes = [f"{NOT_HERE}: nothing fits. {notes[0]}"]
+    notes += [read.said] if read.said else []
+    if result.tied:
+        notes.append(
+            f"{len(result.rows) + len(result.tied)} tie: all are shown."
+            if len(result) == 1
+            else f"{len(result.tied)} more are equal to the last of the first {len(result)}."
+        )
+    if result.rows_in_all:
+        notes.append(first_of(result.rows_in_all, len(result)))
+    if counted := counted_words(result):
+        notes.append(counted)
+    notes += [f"Nothing in the graph is called {said_name(name)}." for name in read.unknown]
+    return notes + [
+        f"Compared with {said_name(bound.ids[0])}: {relation_phrase(bound.property)} "
+        f"{_shown(bound.value)}."
+        for bound in read.bounds
+        if bound.ids
+    ]
+
+
+def _not_sure(read: Read) -> str:
+    """Return the note that no plan fits well enough, with the words that have no place in one."""
+    known = {stem(one.lower()) for one in read.unknown}
+    strays = [*read.unknown, *(one for one in read.passed if one not in known)]
+    left = ", ".join(map(said_name, [*dict.fromkeys(strays)][:_LISTED]))
+    lacking = f", and {left} has no place in the best one" if left else ""
+    return (
+        f"{NOT_SURE}{lacking}: name what it asks for as the graph does, or run the nearest "
+        "(kgqa query)."
+    )
+
+
+def _spans(found: Iterable[FoundValue | Stating]) -> list[tuple[int, int]]:
+    """Return where values or literals stand in a question."""
+    return [(one.start, one.end) for one in found]
 
 
 def _names_of_rows(store: Any, rows: EntityType) -> list[str]:
@@ -722,8 +803,7 @@ def _of_two_classes(graph: Any, question: str, parts: SchemaParts) -> frozenset[
 
 
 def readings_of(
-    ranked: Sequence[tuple[ScoredPlan, QueryResult | None]],
-    run: Callable[[Plan], QueryResult | None],
+    ranked: Sequence[tuple[ScoredPlan, QueryResult | None]], run: Run
 ) -> tuple[PlanReading, ...]:
     """Return up to two plans whose results have values and differ, each with its sentence.
 
@@ -824,6 +904,32 @@ def unused(
 
     ``names``: the schema's names, which a question may quote; they do not count.
     """
+    held, limits = _held(plan)
+    unheld = [
+        one
+        for one in found
+        if not held & {value for values in one.fields.values() for value in values}
+        and not held & {str(value) for value in one.holds.values()}
+    ]
+    numbers = {one for one in held if re.fullmatch(r"-?[\d.]+", one)} - limits
+    converted = numbers - {str(literal.value) for literal in literals.literals}  # to other units
+
+    def is_lost(literal: Stating) -> bool:
+        """Return whether a literal is not in the plan, nor a part of a stored value."""
+        said = str(literal.value)
+        if {said, said.lstrip("0")} & {*held, *limits, *names}:
+            return False
+        if literal.kind == "number" and converted:
+            return False
+        inside = any(one.start < literal.end and literal.start < one.end for one in found)
+        return not inside and (literal.operator, literal.value) != (">=", 1)
+
+    stray = _spans([*unheld, *(one for one in literals.literals if is_lost(one))])
+    return [question[start:end] for start, end in stray]
+
+
+def _held(plan: Plan) -> tuple[set[str], set[str]]:
+    """Return the values of a plan's conditions as text, and its limits."""
     held: set[str] = set()
     limits: set[str] = set()
     part: Plan | None = plan
@@ -832,24 +938,7 @@ def unused(
         held |= {str(value) for one in where if isinstance(one.right, tuple) for value in one.right}
         limits |= {str(part.limit), str(part.skip + 1)}
         part = part.first
-    spans = [
-        (one.start, one.end)
-        for one in found
-        if not held & {value for values in one.fields.values() for value in values}
-        and not held & {str(value) for value in one.holds.values()}
-    ]
-    taken = [(one.start, one.end) for one in found]
-    numbers = {one for one in held if re.fullmatch(r"-?[\d.]+", one)} - limits
-    converted = numbers - {str(literal.value) for literal in literals.literals}  # to other units
-    spans += [
-        (literal.start, literal.end)
-        for literal in literals.literals
-        if not {str(literal.value), str(literal.value).lstrip("0")} & {*held, *limits, *names}
-        and not (literal.kind == "number" and converted)
-        and (literal.operator, literal.value) != (">=", 1)
-        and not any(start < literal.end and literal.start < end for start, end in taken)
-    ]
-    return [question[start:end] for start, end in spans]
+    return held, limits
 
 
 def passed_over(question: str, plan: Plan, nouns: Sequence[str] = ()) -> str:
@@ -879,26 +968,33 @@ def has_words_of(
         return True
     if any(isinstance(one, Aggregate) and isinstance(one.of, Arithmetic) for one in plan.give):
         return True  # its name is unknown
-    items = [*plan.give, *plan.group, *(sort.by for sort in plan.order)]
-    names = [*plan.nodes, *(hop.relation for hop in plan.all_hops)]
-    if nouns:  # a plan over plain triples omits classes implied by hops
-        ends = {end for relation in schema.relations if relation.relation in names
-                for end in (relation.head, relation.tail)}  # fmt: skip
+    also = set[str]()
+    if nouns:
+        ends = _implied(plan, schema)
         if ends & nameless(schema, nouns):
             return True
-        names += [name for one in {*ends, *plan.nodes} for name in (one, nouns.get(one, ""))]
-    names += [leaf.name for item in items for leaf in leaves(item) if isinstance(leaf, PropertyRef)]
-    names += [name for type_ in schema.types if type_.name in names for name in type_.also]
-    names += [
-        name
-        for relation in schema.relations
-        if relation.relation in names
-        for name in relation.also
-    ]
+        also = ends.union(nouns.get(one, "") for one in ends.union(plan.nodes))
+    names = _called(plan, schema, also)
     if any(measured(question, one) for one in names):  # "tall", of a height
         return True
-    asked, words = stems_of(normalise(question)), map(stems_of, map(relation_phrase, names))
-    return bool({one[:4] for one in asked} & {one[:4] for each in words for one in each})
+    said = {word[:4] for name in names for word in stems_of(relation_phrase(name))}
+    return bool({word[:4] for word in stems_of(normalise(question))} & said)
+
+
+def _implied(plan: Plan, schema: GraphSchema) -> set[str]:
+    """Return the classes of a plan's relations, which one over plain triples omits."""
+    names = {*plan.nodes, *(hop.relation for hop in plan.all_hops)}
+    known = (one for one in schema.relations if one.relation in names)
+    return {end for relation in known for end in (relation.head, relation.tail)}
+
+
+def _called(plan: Plan, schema: GraphSchema, names: Set[str]) -> set[str]:
+    """Return ``names`` with those of a plan's classes, relations and properties, and synonyms."""
+    items = [*plan.give, *plan.group, *(sort.by for sort in plan.order)]
+    every = {*names, *plan.nodes, *(hop.relation for hop in plan.all_hops)}
+    every |= {leaf.name for one in items for leaf in leaves(one) if isinstance(leaf, PropertyRef)}
+    every |= {name for one in schema.types if one.name in every for name in one.also}
+    return every | {name for one in schema.relations if one.relation in every for name in one.also}
 
 
 def is_all_of(question: str, plan: Plan) -> bool:
@@ -1043,7 +1139,7 @@ def _first_column(result: QueryResult) -> tuple[int, set[object]]:
     return result.rows_in_all, {row[0].id if isinstance(row[0], Node) else row[0] for row in rows}
 
 
-def is_idle(result: QueryResult, run: Callable[[Plan], QueryResult | None]) -> bool:
+def is_idle(result: QueryResult, run: Run) -> bool:
     """Return whether a superlative decides nothing: only one candidate, or all counts are 1.
 
     ``run``: runs a plan, None if it fails; a second row is asked for.

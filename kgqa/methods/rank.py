@@ -14,7 +14,7 @@ import math
 import re
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -43,8 +43,6 @@ from kgqa.linking.neighbourhood_features import stems_of
 from kgqa.methods.base import MOST_ANSWERS, LinkedQuestion, Method
 from kgqa.methods.options import RankOptions
 from kgqa.methods.rank_asked import (
-    NEXT_STEP,
-    TURNED,
     adjustment,
     evidence_of,
     foresee_kinds,
@@ -68,7 +66,7 @@ from kgqa.methods.rank_conditions import (
 )
 from kgqa.methods.rank_words import RankWords, Weighed, entity_scores, of_one_fact
 from kgqa.methods.what_is import DESCRIBED
-from kgqa.methods.yes_no import OTHER_WAY, YES_THRESHOLD, connection, pair_turned
+from kgqa.methods.yes_no import OTHER_WAY, connection, pair_turned
 from kgqa.models.adapter import AdapterCard
 from kgqa.paths.ground import ground, stored_edges
 from kgqa.paths.relation_paths import MOST_PATHS, few_paths, foresee_paths, opened, relation_paths
@@ -76,6 +74,7 @@ from kgqa.paths.walk import hops_out_of
 from kgqa.paths.words import TOPIC
 from kgqa.planning.aggregates import HOW_MANY
 from kgqa.understanding.clock import today_of
+from kgqa.weights import weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -83,7 +82,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kgqa.graph.model import IntArray
+    from kgqa.answers.choices import AnswerChoice
+    from kgqa.graph.model import BoolArray, IntArray
     from kgqa.graph.store import GraphStore
     from kgqa.linking.linker import Candidate
     from kgqa.methods.resources import Resources
@@ -91,29 +91,42 @@ if TYPE_CHECKING:
     from kgqa.paths.ground import GroundedPath
     from kgqa.paths.relation_paths import RelationPaths
     from kgqa.paths.schema import Hop
+    from kgqa.paths.walk import PathTable, WalkRules
 
-ANSWER_THRESHOLD = 0.7  # chosen on the graphs of scripts/bench_own
+WEIGHTS = weights("methods")
 _NAMED_FIRST = 1_000  # answers of a database among which ties are ordered by name
 MOST_EXPLAINED = 10  # relation paths of a topic entity kept in an answer
-# of "yes", fitted on the 104 questions of tests/data/own*/*/yes_no.jsonl
-YES_CALIBRATION, LEAST_YES = (0.6, 2.4), 1e-4
+LEAST_YES = 1e-4
 _AHEAD, _PATHS_AHEAD = 500, 20_000  # most edges and paths of a topic entity for prefetching
 _LIKELY_AHEAD, _ROWS_AHEAD = 100, 50  # relation paths, and paths of each, to prefetch
 MOST_OTHER_RELATIONS = 1_000  # most other relations to compare with
-OTHER_KG_PENALTY = (
-    3.5  # less of a logit, if entities of other kinds or other KGs have it; chosen there
-)
-_BETTER, _WORSE, _SURELY = 6.0, 3.0, 30.0  # bounds of differences of logits
-_NO_LOGIT = -1_000.0
-_NO_KIN = -2.0  # if similar entities have no relation that the topic lacks
-OTHER_ROLE_ODDS = 1.5  # log-odds of no answer, if the best one has another role
-FIRST_STEP = 0.5  # probability from which a relation is a question's first step
-SAID_BY_ANY = 0.7  # probability that any fact between two entities confirms "have"
+_SURELY = 30  # most that no answer is more probable than the best, as a difference of logits
+_NO_LOGIT = -1_000
 _HAS, _HAVING = re.compile(r"\b(?:have|has|had)\b", re.IGNORECASE), stems_of("have has had got")
-LISTED = 0.1  # of ``refuse_above``, up to which a list answers where its number is not stated
 _ENDS = 3  # entities of a first step from which the second one is tried
-OTHER_STEP = 3.0  # off the logit of relation paths with another first step
 _NUMBER = re.compile(r"\W*\d[\d.,]*(\s*\S{1,6})?")  # and perhaps a unit
+
+
+class _Ranking(NamedTuple):
+    """A question's relation paths, with their scores, and the entities that they lead to."""
+
+    question: LinkedQuestion
+    names: Mapping[int, Sequence[str]]  # of the topic entities, by key
+    found: Sequence[RelationPaths]  # of each topic entity
+    weighed: Sequence[Weighed]
+    narrowed: Narrowed
+    order: Sequence[int]  # keys of entities, the best first
+    evidence: Mapping[int, Sequence[tuple[float, GroundedPath]]]
+
+
+class _Verdict(NamedTuple):
+    """Ranked entities, of which the first ``chosen`` answer, with confidence and notes."""
+
+    answers: Sequence[RankedAnswer]
+    chosen: int
+    confidence: float
+    notes: tuple[str, ...] = ()
+    counted: int | None = None
 
 
 class Rank(Method[RankOptions]):
@@ -130,7 +143,7 @@ class Rank(Method[RankOptions]):
         self._judges = (*bare, self.ranker)  # the last one finds the missing relation
         self.card = AdapterCard(hops=self.ranker.card.hops)
         threshold, refuse = options.answer_threshold, options.refuse_above
-        self.answer_threshold = ANSWER_THRESHOLD if threshold is None else threshold
+        self.answer_threshold = WEIGHTS["rank_answer"] if threshold is None else threshold
         self.refuse_above = self.ranker.card.refuse_above if refuse is None else refuse
         self._words: RankWords | None = None
 
@@ -183,18 +196,9 @@ class Rank(Method[RankOptions]):
     def answer(self, store: GraphStore, question: LinkedQuestion) -> Findings:
         """Return the entities, or the choices, that the most probable relation paths lead to."""
         began = time.perf_counter()
-        rules, notes = self.walks(store), list[str]()
-        words, question = self._in(store), affirmed(question)
+        rules, words, question = self.walks(store), self._in(store), affirmed(question)
         names, named = self.foreseen(store, question)
-        found = []
-        for topic in question.topics:
-            paths, hops = relation_paths(store, topic.key, rules)
-            if hops < rules.hops:
-                notes.append(
-                    f"{said_entity(topic.name, topic.id)} has more than {MOST_PATHS:,} paths, "
-                    f"so only those of {hops} hop{'' if hops == 1 else 's'} were ranked."
-                )
-            found.append(paths)
+        found, notes = _walked(store, question.topics, rules)
         walked = time.perf_counter()
         weighed = self._weigh_question(words, question, names, found)
         found = [
@@ -208,107 +212,29 @@ class Rank(Method[RankOptions]):
             return self._yes_or_no(
                 store, question, found, weighed, notes, walked - began, any_fact=any_fact
             )
-        scores = of_one_fact(store, found, entity_scores(found, weighed, names))
         choices = find_choices(store, question.choices) if question.choices else []
-        if choices:
-            ends = {key for choice in choices for key in choice.keys}
-            scores = {key: score for key, score in scores.items() if key in ends}
-        if not scores:
-            where = "to one of the choices" if choices else "out of the topic entities"
-            raise EmptyLanguageError(
-                f"No path of at most {rules.hops} hops leads {where}.",
-                "Name another `entity`, or allow longer paths with `hops`.",
-            )
-        narrowed = Narrowed(scores)
+        scores = of_one_fact(store, found, entity_scores(found, weighed, names))
+        narrowed = Narrowed(_within_reach(scores, choices, rules))
         if self.options.conditions and not choices:
             weighed, narrowed = narrowed_by_question(
                 words, self.ranker, self.form, question.question, names, named, found, weighed,
-                scores, self._today,
+                narrowed.scores, self._today,
             )  # fmt: skip
-            scores = narrowed.scores
         notes += narrowed_notes(narrowed, self._today)
         ranked = time.perf_counter()
-        order = _best_first(store, scores)
-        best = scores[order[0]]
-        least = self.answer_threshold * best
-        chosen = sum(scores[key] >= least for key in order[:MOST_ANSWERS])
-        foresee(store, keys_array(order[: min(chosen, DESCRIBED)]), "out")
+        order = _best_first(store, narrowed.scores)
+        near = _near(narrowed.scores, order, self.answer_threshold)
+        foresee(store, keys_array(order[: min(near, DESCRIBED)]), "out")
         evidence = self._evidence(
-            store, found, weighed, order[: max(chosen, self.options.k)], narrowed.rows
+            store, found, weighed, order[: max(near, self.options.k)], narrowed.rows
         )
-        absent = _absent(weighed)
-        answers: Sequence[RankedAnswer]
-        if choices:
-            called = {
-                path.tail.id: path.tail.name for paths in evidence.values() for _, path in paths
-            }
-            answers, chosen = rank_by_score(choices, scores, called), len(choices)
-        else:
-            answers = [
-                RankedAnswer(
-                    paths[0][1].tail.id,
-                    paths[0][1].tail.name,
-                    scores[key],
-                    True,
-                    conditions=narrowed.conditions.get(key, ()),
-                )
-                for key, paths in evidence.items()
-            ]
-            chosen = sum(key in evidence for key in order[:chosen])
-            if absent > self.refuse_above and not narrowed.conditions:
-                chosen = 0
-                notes.append(_not_there(question.topics, weighed))
-        in_all = sum(score >= least for score in scores.values()) if chosen else 0
-        count = in_all if chosen and _is_count(question.question, answers) else None
-        if count is not None:
-            notes.append(f"Counted: {count:,}.")
-        elif in_all > MOST_ANSWERS:
-            notes.append(first_of(in_all, chosen))
-        confidence = calibrated(absent, *self.ranker.card.refusal)
-        if choices:
-            confidence = min(best, 1.0)
-        elif chosen:
-            asked = words.question(question.question, question.topics[0].key, names)
-            relations = evidence[order[0]][0][1].relation_path if order[0] in evidence else ()
-            share = weighed[0].probability
-            signs = evidence_of(best ** (1 / len(weighed)), share, asked, relations)
-            confidence = sureness(
-                (*signs, float(bool(narrowed.conditions)), 1.0), self.ranker.card.evidence
-            )
-        if chosen and not choices:
-            likeliest = [
-                paths.steps[int(np.argmax(one.probability))]
-                for paths, one in zip(found, weighed, strict=True)
-                if paths.steps
-            ]
-            notes += filter(None, map(words.said_both_ways, likeliest))
-            unsure = (
-                narrowed.left_out
-                or narrowed.over is None
-                or None in narrowed.denied.values()
-                or any(topic.shared for topic in question.topics)
-                or all(one.likeliest[0].missing for one in weighed)
-                or any(says_a_part(asked, words, one) for one in likeliest)
-                or any(says_another(asked, words, one) for one in likeliest)
-                or is_other_kind(asked, words, likeliest[0], order[0])
-            )
-            if unsure:
-                confidence = min(confidence, UNSURE)
-            if len(likeliest) == 1 and surely_turned(asked, words, likeliest[0]):
-                chosen, confidence = 0, 1.0 - UNSURE
-                notes.append(f"{NOT_HERE}: {OTHER_WAY[:1].lower()}{OTHER_WAY[1:]}.")
-            elif narrowed.opposite:
-                chosen, confidence = 0, UNSURE
-                said = question.topics[0].name if narrowed.opposite == TOPIC else narrowed.opposite
-                notes.append(f"No path leads to what is not {said_name(said)}.")
-            elif lacking := other_value(words, self._vectors, asked, likeliest[0][-1]):
-                chosen, confidence = 0, max(UNSURE, calibrated(absent, *self.ranker.card.refusal))
-                notes.append(f"{NOT_HERE}: {said_name(question.topics[0].name)} {lacking}.")
+        one = _Ranking(question, names, found, weighed, narrowed, order, evidence)
+        verdict = self._choice(choices, one) if choices else self._verdict(words, one, near)
         shown, expanded = _shown(evidence, self.options.k)
         grounded = time.perf_counter()
         return Findings(
-            answers=tuple(answers[:chosen]),
-            others=tuple(answers[chosen:]),
+            answers=tuple(verdict.answers[: verdict.chosen]),
+            others=tuple(verdict.answers[verdict.chosen :]),
             paths=tuple(shown),
             expanded=tuple(expanded),
             kg_llm=KgLlmUse(self.ranker.encoder.name, self.ranker.name, 1, 0, 0),
@@ -316,12 +242,96 @@ class Rank(Method[RankOptions]):
                 constraint=walked - began, decode=ranked - walked, ground=grounded - ranked
             ),
             forward_passes=1,
-            notes=tuple(notes),
+            notes=(*notes, *verdict.notes),
             search=SearchUse("rank"),
-            confidence=confidence,
+            confidence=verdict.confidence,
             relations=tuple(share for one in weighed for share in one.likeliest),
-            count=count if chosen else None,
+            count=verdict.counted,
         )
+
+    @staticmethod
+    def _choice(choices: Sequence[AnswerChoice], one: _Ranking) -> _Verdict:
+        """Return the choices of a question, ranked by the scores of their entities."""
+        scores = one.narrowed.scores
+        tails = (path.tail for paths in one.evidence.values() for _, path in paths)
+        answers = rank_by_score(choices, scores, {tail.id: tail.name for tail in tails})
+        return _Verdict(answers, len(choices), min(scores[one.order[0]], 1.0))
+
+    def _verdict(self, words: RankWords, one: _Ranking, near: int) -> _Verdict:
+        """Return the entities as answers, of which none counts if the graph has no answer.
+
+        ``near``: how many of them score nearly as high as the best.
+        """
+        scores, absent = one.narrowed.scores, _absent(one.weighed)
+        answers = [
+            RankedAnswer(
+                paths[0][1].tail.id,
+                paths[0][1].tail.name,
+                scores[key],
+                True,
+                conditions=one.narrowed.conditions.get(key, ()),
+            )
+            for key, paths in one.evidence.items()
+        ]
+        refused = calibrated(absent, *self.ranker.card.refusal)
+        if absent > self.refuse_above and not one.narrowed.conditions:
+            lacking = _not_there(one.question.topics, one.weighed)
+            return _Verdict(answers, 0, refused, (lacking,))
+        chosen = sum(key in one.evidence for key in one.order[:near])
+        if not chosen:
+            return _Verdict(answers, 0, refused)
+        least = self.answer_threshold * scores[one.order[0]]
+        in_all = sum(score >= least for score in scores.values())
+        count = in_all if _is_count(one.question.question, answers) else None
+        notes = [f"Counted: {count:,}."] if count is not None else []
+        if count is None and in_all > MOST_ANSWERS:
+            notes.append(first_of(in_all, chosen))
+        asked = words.question(one.question.question, one.question.topics[0].key, one.names)
+        likeliest = [
+            paths.steps[int(np.argmax(each.probability))]
+            for paths, each in zip(one.found, one.weighed, strict=True)
+            if paths.steps
+        ]
+        notes += filter(None, map(words.said_both_ways, likeliest))
+        if contradiction := self._contradicted(words, one, asked, likeliest, refused):
+            reason, confidence = contradiction
+            return _Verdict(answers, 0, confidence, (*notes, reason))
+        confidence = self._sureness(one, asked)
+        if _is_unsure(words, one, asked, likeliest):
+            confidence = min(confidence, UNSURE)
+        return _Verdict(answers, chosen, confidence, tuple(notes), count)
+
+    def _sureness(self, one: _Ranking, asked: str) -> float:
+        """Return the probability that the best entity answers the question ``asked``."""
+        order, evidence = one.order, one.evidence
+        relations = evidence[order[0]][0][1].relation_path if order[0] in evidence else ()
+        score = one.narrowed.scores[order[0]] ** (1 / len(one.weighed))
+        signs = evidence_of(score, one.weighed[0].probability, asked, relations)
+        met = float(bool(one.narrowed.conditions))
+        return sureness((*signs, met, 1.0), self.ranker.card.evidence)
+
+    def _contradicted(
+        self,
+        words: RankWords,
+        one: _Ranking,
+        asked: str,
+        likeliest: Sequence[Sequence[Hop]],
+        refused: float,
+    ) -> tuple[str, float] | None:
+        """Return why the likeliest relation paths cannot answer, and how sure that is, or None.
+
+        The first is walked the wrong way, is what the question denies, or leads to another measure.
+        ``refused``: the confidence that the graph has no answer.
+        """
+        first = said_name(one.question.topics[0].name)
+        if len(likeliest) == 1 and surely_turned(asked, words, likeliest[0]):
+            return f"{NOT_HERE}: {OTHER_WAY[:1].lower()}{OTHER_WAY[1:]}.", 1.0 - UNSURE
+        if opposite := one.narrowed.opposite:
+            said = first if opposite == TOPIC else said_name(opposite)
+            return f"No path leads to what is not {said}.", UNSURE
+        if lacking := other_value(words, self._vectors, asked, likeliest[0][-1]):
+            return f"{NOT_HERE}: {first} {lacking}.", max(UNSURE, refused)
+        return None
 
     def _vectors(self, texts: list[str]) -> NDArray[np.float32]:
         """Return text vectors by the encoder without the head, loaded at first use."""
@@ -351,27 +361,17 @@ class Rank(Method[RankOptions]):
             words.phrases,
         )  # fmt: skip
         asked = connection(
-            (first.key, second.key),
-            tables,
-            [one.of for one in found],
-            [one.probability for one in weighed],
-            turned_,
-        )
+            (first.key, second.key), tables, [one.of for one in found],
+            [one.probability for one in weighed], turned_,
+        )  # fmt: skip
         paths, likely = found[asked.side], weighed[asked.side].probability
         rows = asked.rows[: self.options.k]
         notes = list(notes)
-        contrary = [
-            path
-            for table, rows_ in zip(tables, turned_, strict=True)
-            for path in ground(store, table.take(np.flatnonzero(rows_)[:1]), self.form)
-            if path is not None
-        ]
-        if contrary and not len(rows):
-            stored = min(contrary, key=lambda path: path.edges[0].inverse)
-            notes.append(f"{OTHER_WAY}: {stored.text}.")
+        if not len(rows) and (stored := self._contrary(store, tables, turned_)):
+            notes.append(f"{OTHER_WAY}: {stored}.")
         if any_fact and (paths.table.length[asked.rows] == 1).any():
             rows = asked.rows[paths.table.length[asked.rows] == 1][: self.options.k]
-            asked = replace(asked, probability=max(asked.probability, SAID_BY_ANY))
+            asked = replace(asked, probability=max(asked.probability, WEIGHTS["any_fact"]))
         shown = [
             ScoredPath(path.text, _log(likely[paths.of[row]]), YES, (path,))
             for row, path in zip(
@@ -379,8 +379,9 @@ class Rank(Method[RankOptions]):
             )
             if path is not None
         ]
-        yes = bool(shown) and asked.probability >= YES_THRESHOLD
-        sure = calibrated(max(asked.probability, LEAST_YES), *YES_CALIBRATION)
+        yes = bool(shown) and asked.probability >= WEIGHTS["says_yes"]
+        evidence = max(asked.probability, LEAST_YES)
+        sure = calibrated(evidence, WEIGHTS["yes_slope"], WEIGHTS["yes_shift"])
         pair = f"{said_name(first.name)} and {said_name(second.name)}"
         said = f"Not in this graph: no path between {pair} says this."
         return Findings(
@@ -394,6 +395,22 @@ class Rank(Method[RankOptions]):
             confidence=sure if yes else 1.0 - sure,
             relations=tuple(share for one in weighed for share in one.likeliest),
         )
+
+    def _contrary(
+        self, store: GraphStore, tables: Sequence[PathTable], turned_: Sequence[BoolArray]
+    ) -> str:
+        """Return a fact between two topics that runs against the question, "" if there is none.
+
+        ``turned_``: which paths of each table do.
+        """
+        contrary = [
+            path
+            for table, rows in zip(tables, turned_, strict=True)
+            for path in ground(store, table.take(np.flatnonzero(rows)[:1]), self.form)
+            if path is not None
+        ]
+        contrary.sort(key=lambda path: path.edges[0].inverse)
+        return contrary[0].text if contrary else ""
 
     def _weigh_question(
         self,
@@ -416,7 +433,8 @@ class Rank(Method[RankOptions]):
         weighed = weigh(question.question)
         if HOW_MANY.match(question.question) and _absent(weighed) > self.refuse_above:
             listed = weigh(HOW_MANY.sub("Which", question.question, count=1))
-            return listed if _absent(listed) <= LISTED * self.refuse_above else weighed
+            most = WEIGHTS["listed_instead"] * self.refuse_above
+            return listed if _absent(listed) <= most else weighed
         return weighed
 
     def _weigh_steps(
@@ -434,17 +452,17 @@ class Rank(Method[RankOptions]):
         if steps is None or not paths.steps:
             return self._weigh(words, asked, topic, paths)
         single = np.array([len(step) == 1 for step in paths.steps])
-        first = self._weigh(words, steps.first, topic, paths, -OTHER_STEP * ~single)
+        first = self._weigh(words, steps.first, topic, paths, -WEIGHTS["other_step"] * ~single)
         if first.absent > self.refuse_above:
             lacking = f"{said_name(topic.name)} has no {steps.noun}"
             whole = self._weigh(words, asked, topic, paths)
             return replace(whole, absent=max(whole.absent, first.absent), lacking=lacking)
         best = int(np.argmax(np.where(single, first.probability, 0.0)))
-        if not single[best] or first.probability[best] < FIRST_STEP:
+        if not single[best] or first.probability[best] < WEIGHTS["first_step"]:
             return self._weigh(words, asked, topic, paths)
         hop = paths.steps[best][0]
         other = np.array([step[0] != hop for step in paths.steps])
-        whole = self._weigh(words, asked, topic, paths, -OTHER_STEP * other)
+        whole = self._weigh(words, asked, topic, paths, -WEIGHTS["other_step"] * other)
         if paths.steps[int(np.argmax(whole.probability))] != (hop,):
             return whole
         ends = in_id_order(words.store, np.unique(paths.table.ends()[paths.of == best]))[:_ENDS]
@@ -476,7 +494,9 @@ class Rank(Method[RankOptions]):
         own = {step[0] for step in paths.steps if len(step) == 1}
         every = [*paths.steps, *((hop,) for hop in words.schema.missing(own))]
         count = len(paths.steps)
-        added = np.where(turned(asked, words, every), np.float32(-TURNED), np.float32(0.0))
+        added = np.where(
+            turned(asked, words, every), np.float32(-WEIGHTS["turned"]), np.float32(0.0)
+        )
         added[:count] += adjustment(words, self.ranker, asked, paths) + more
         logits = words.logits(self.ranker, asked, every)
         best = int(np.argmax(logits[:count] + added[:count])) if count else -1
@@ -484,7 +504,7 @@ class Rank(Method[RankOptions]):
             after = next_said(asked, words, every[:count], every[best][0])
             alone = words.logits(self.ranker, asked, [every[at][1:] for at in after])
             for at, logit in zip(after, alone.tolist(), strict=True):
-                if logit - logits[best] >= NEXT_STEP:
+                if logit - logits[best] >= WEIGHTS["next_step"]:
                     added[at] += logit - logits[at]
         logits += added
         share = words.shares(self.ranker, logits)
@@ -531,16 +551,18 @@ class Rank(Method[RankOptions]):
             unknown = ranker.logit_elsewhere(asked, singles) if few else -math.inf
             there, kin = (one.max(initial=_NO_LOGIT) for one in (fits[:count], fits[count:]))
             other = beyond.max(initial=_NO_LOGIT)
-            least = max(other, unknown) - OTHER_KG_PENALTY  # the best one alone counts
+            least = max(other, unknown) - WEIGHTS["other_kg"]  # the best one alone counts
             absent = np.logaddexp.reduce([ranker.none, least, *fits[count:]])
-            better = min(max(kin - there, -_WORSE), _BETTER) if len(fits) > count else _NO_KIN
+            better = WEIGHTS["no_kin"]
+            if len(fits) > count:
+                better = min(max(kin - there, -WEIGHTS["worst_kin"]), WEIGHTS["best_kin"])
             signs.append([min(absent - there, _SURELY), better])
         best = int(np.argmax(fits[:count])) if count else None
         unsaid = best is not None and not says_kind(asked, words.path(every[best]))
         odds = lacking_odds([*np.mean(signs, axis=0), unsaid, 1.0], self.ranker.card.lacking)
         missing = ""  # by the last ranker
         if best is not None and (role := other_role(words, self.ranker, asked, every[best][-1])):
-            odds, missing = max(odds, OTHER_ROLE_ODDS), f"has no {role}"
+            odds, missing = max(odds, WEIGHTS["other_role_odds"]), f"has no {role}"
         elif kin >= least and len(fits) > count:
             hop = every[count + int(np.argmax(fits[count:]))][0]
             missing = f"{_without(words, hop)}, as others of its kind do"
@@ -606,6 +628,67 @@ class Rank(Method[RankOptions]):
                     log = _log(one.probability[paths.of[row]])
                     by_key[int(ends[row])].append((log, path))
         return {key: sorted(one, key=lambda p: -p[0]) for key, one in by_key.items() if one}
+
+
+def _walked(
+    store: GraphStore, topics: Sequence[TopicEntity], rules: WalkRules
+) -> tuple[list[RelationPaths], list[str]]:
+    """Return the relation paths out of each topic entity, and notes on those that are cut off."""
+    found, notes = [], []
+    for topic in topics:
+        paths, hops = relation_paths(store, topic.key, rules)
+        if hops < rules.hops:
+            notes.append(
+                f"{said_entity(topic.name, topic.id)} has more than {MOST_PATHS:,} paths, "
+                f"so only those of {hops} hop{'' if hops == 1 else 's'} were ranked."
+            )
+        found.append(paths)
+    return found, notes
+
+
+def _within_reach(
+    scores: dict[int, float], choices: Sequence[AnswerChoice], rules: WalkRules
+) -> dict[int, float]:
+    """Return the scores of entities, of the choices alone if there are any.
+
+    Raises EmptyLanguageError if none is left.
+    """
+    if choices:
+        ends = {key for choice in choices for key in choice.keys}
+        scores = {key: score for key, score in scores.items() if key in ends}
+    if not scores:
+        where = "to one of the choices" if choices else "out of the topic entities"
+        raise EmptyLanguageError(
+            f"No path of at most {rules.hops} hops leads {where}.",
+            "Name another `entity`, or allow longer paths with `hops`.",
+        )
+    return scores
+
+
+def _near(scores: Mapping[int, float], order: Sequence[int], threshold: float) -> int:
+    """Return how many entities have at least ``threshold`` of the best one's score."""
+    least = threshold * scores[order[0]]
+    return sum(scores[key] >= least for key in order[:MOST_ANSWERS])
+
+
+def _is_unsure(
+    words: RankWords, one: _Ranking, asked: str, likeliest: Sequence[Sequence[Hop]]
+) -> bool:
+    """Return whether an answer leaves out a part of its question, or may be about something else.
+
+    ``likeliest``: the likeliest relation path out of each topic entity.
+    """
+    narrowed = one.narrowed
+    return bool(
+        narrowed.left_out
+        or narrowed.over is None
+        or None in narrowed.denied.values()
+        or any(topic.shared for topic in one.question.topics)
+        or all(each.likeliest[0].missing for each in one.weighed)
+        or any(says_a_part(asked, words, steps) for steps in likeliest)
+        or any(says_another(asked, words, steps) for steps in likeliest)
+        or is_other_kind(asked, words, likeliest[0], one.order[0])
+    )
 
 
 def _shown(

@@ -29,6 +29,7 @@ from kgqa.paths.words import TOPIC, relation_phrase
 from kgqa.planning.question_words import is_year, measured, other_measure, turn
 from kgqa.understanding.asked import asked_of_one, asks_whether
 from kgqa.understanding.direction import answer_is_head, is_surely_verb
+from kgqa.weights import weights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,13 +43,7 @@ if TYPE_CHECKING:
     from kgqa.paths.relation_paths import RelationPaths
     from kgqa.paths.schema import Hop
 
-NEXT_STEP = 2.0  # bonus of a mentioned second relation over the first one
-SAME_KIND = 0.78  # cosine of "x is a tribunal" and "x is a court"
-OTHER_ROLE = 0.6  # cosine below which "x is a king" differs from "x is an author"
-OTHER_VALUE = 0.35  # cosine below which a noun does not name a number
-OF_KIND = 1.5  # bonus of a logit for paths to the requested type
-OTHER_KIN = 6.0  # off a logit for a brother instead of a sister, a date for "where"
-TURNED = 4.0  # off a logit for a relation walked the wrong way
+WEIGHTS = weights("methods")
 _MOST_READ = 400  # most relation paths whose tails are tested
 _TAILS = 3  # tails tested of each
 _FEW_WORDS = 60  # most words in their names that may be types
@@ -213,12 +208,12 @@ def adjustment(
 ) -> NDArray[np.float32]:
     """Return what to add to each relation path's logit, by the answer's type. Raises GraphError."""
     added = np.zeros(len(paths.steps), np.float32)
-    added[_other_kin(asked, words, paths.steps)] = -OTHER_KIN
+    added[_other_kin(asked, words, paths.steps)] = -WEIGHTS["other_kin"]
     if _NO_VALUE.match(asked):
-        added[[words.is_value(steps[-1]) for steps in paths.steps]] -= OTHER_KIN
+        added[[words.is_value(steps[-1]) for steps in paths.steps]] -= WEIGHTS["other_kin"]
     kind = asked_kind(asked)
     if kind and 0 < len(paths.steps) <= _MOST_READ:
-        added += OF_KIND * _of_kind(words, ranker, asked_noun(asked), paths)
+        added += WEIGHTS["of_kind"] * _of_kind(words, ranker, asked_noun(asked), paths)
     return added
 
 
@@ -385,7 +380,7 @@ def meaning(
         return stems_of(noun)
     asked = ranker.vectors([f"{TOPIC} is a {noun}"])[0]
     vectors = words.vectors(ranker, [f"{TOPIC} is a {one}" for one in every])
-    near = np.flatnonzero(vectors @ asked >= SAME_KIND).tolist()
+    near = np.flatnonzero(vectors @ asked >= WEIGHTS["same_kind"]).tolist()
     return stems_of(" ".join([noun, *(every[at] for at in near)]))
 
 
@@ -402,7 +397,8 @@ def other_role(words: RankWords, ranker: PathRanker, asked: str, hop: Hop) -> st
     types = {relation_phrase(name) for key in heads for name in store.details(key).types}
     texts = [f"{TOPIC} is a {one}" for one in (found["noun"], words.hop(hop), *types)]
     vectors = ranker.vectors(texts)
-    return found["noun"] if types and (vectors[1:] @ vectors[0]).max() < OTHER_ROLE else ""
+    other = bool(types) and (vectors[1:] @ vectors[0]).max() < WEIGHTS["other_role"]
+    return found["noun"] if other else ""
 
 
 def other_value(
@@ -436,7 +432,7 @@ def other_value(
     if not noun or measured(noun, said) or stems_of(noun) & stems_of(said):
         return ""
     vectors = encode([noun, said])
-    if float(vectors[0] @ vectors[1]) >= OTHER_VALUE:
+    if float(vectors[0] @ vectors[1]) >= WEIGHTS["other_value"]:
         return ""
     return f"has nothing that says how {noun} it is" if how else f"has no {noun}"
 

@@ -23,9 +23,10 @@ from kgqa.planning.negation import denies_name
 from kgqa.planning.question_words import says
 from kgqa.understanding.literals import value_conditions
 from kgqa.understanding.question import understood
+from kgqa.weights import weights
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping, Sequence
+    from collections.abc import Callable, Collection, Container, Mapping, Sequence
     from datetime import date
 
     from kgqa.graph.model import IntArray
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from kgqa.paths.relation_paths import RelationPaths
     from kgqa.paths.schema import Hop
 
-NAMED_MATCH = 0.449  # least match of another entity that the question names
+WEIGHTS = weights("methods")
 _WORD = re.compile(r"\w+")
 _NAMED = 30  # most such candidates
 _OF_A_VALUE = re.compile(
@@ -72,13 +73,7 @@ def narrowed_by_question(
     the question. If no condition is met, everything is returned unchanged. Raises GraphError.
     """
     asked = words.question(question, next(iter(names)), names)
-    likeliest = {
-        word
-        for paths, one in zip(found, weighed, strict=True)
-        if paths.steps  # a topic entity may have no edge
-        for hop in paths.steps[int(np.argmax(one.probability))]
-        for word in words.hop(hop).split()
-    }
+    likeliest = _likeliest_words(words, found, weighed)
     values = [  # the relation's own words state no condition: "first appearance"
         condition
         for condition in value_conditions(asked)
@@ -86,10 +81,8 @@ def narrowed_by_question(
     ]
     ends = _ends(words) if _NOW.search(asked) and not _THEN.search(asked) else ()
     denied = _denied(words.store, asked, named)
-    for denial, about in denied.items():
-        others = [word for word in denial.split() if word != TOPIC]
-        if isinstance(about, str) and all(says([word], " ".join(likeliest)) for word in others):
-            return weighed, Narrowed(scores, opposite=" ".join(others) or TOPIC)
+    if opposite := _opposite(denied, likeliest):
+        return weighed, Narrowed(scores, opposite=opposite)
     named = [one for one in named if one not in denied.values()]
     if not (named or values or ends or denied):
         return weighed, Narrowed(scores)
@@ -109,22 +102,37 @@ def narrowed_by_question(
         return share[:-1]
 
     narrowed = narrow(
-        words.store,
-        [one.table for one in found],
+        words.store, [one.table for one in found],
         [one.probability[paths.of] for paths, one in zip(found, folded, strict=True)],
-        entity_scores(found, folded, names),
-        words.rules,
-        form,
-        named,
-        values,
-        fits,
-        ends,
-        today().toordinal() if ends else 0,
-        denied,
-    )
+        entity_scores(found, folded, names), words.rules, form, named, values, fits, ends,
+        today().toordinal() if ends else 0, denied,
+    )  # fmt: skip
     if narrowed.rows:
         return folded, narrowed
     return weighed, replace(narrowed, scores=scores, conditions={})
+
+
+def _likeliest_words(
+    words: RankWords, found: Sequence[RelationPaths], weighed: Sequence[Weighed]
+) -> set[str]:
+    """Return the words of the likeliest relation path out of each topic entity."""
+    return {
+        word
+        for paths, one in zip(found, weighed, strict=True)
+        if paths.steps  # a topic entity may have no edge
+        for hop in paths.steps[int(np.argmax(one.probability))]
+        for word in words.hop(hop).split()
+    }
+
+
+def _opposite(denied: Mapping[str, Candidate | str], likeliest: Collection[str]) -> str:
+    """Return the negated words if the likeliest relation path is what they deny, else ""."""
+    said = " ".join(likeliest)
+    for denial, about in denied.items():
+        others = [word for word in denial.split() if word != TOPIC]
+        if isinstance(about, str) and all(says([word], said) for word in others):
+            return " ".join(others) or TOPIC
+    return ""
 
 
 def narrowed_notes(narrowed: Narrowed, today: Callable[[], date]) -> list[str]:
@@ -208,7 +216,7 @@ def named_beside(store: GraphStore, question: str, topics: Container[int]) -> li
         one
         for one in _linked(store, question)
         if one.features.everyday == 0.0
-        and one.features.match >= NAMED_MATCH
+        and one.features.match >= WEIGHTS["named_match"]
         and (one.match != "partial" or one.features.emphasis > 0.0)
     ]
     for noun in _WORD.finditer(question):

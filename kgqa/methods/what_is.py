@@ -24,6 +24,7 @@ from kgqa.paths.walk import FIRST, TAIL, WalkRules, walk
 from kgqa.paths.words import relation_phrase
 from kgqa.planning.question_words import does, names_class
 from kgqa.queries.check import NUMBERS
+from kgqa.weights import weights
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from kgqa.paths.format import PathFormat
     from kgqa.paths.ground import PathEdge
 
+WEIGHTS = weights("methods")
 _ASKING = frozenset({"what", "who", "whats", "whos", "which"})
 _KINDS = frozenset({"kind", "type", "sort", "class"})
 _FILLER = frozenset(
@@ -43,7 +45,6 @@ _FILLER = frozenset(
 _WHETHER = frozenset({"is", "are", "was", "were"})
 _MOST_TYPES = 5  # most types of an entity that answer "what is"
 DESCRIBED = 10  # answers described with types and properties
-_TYPE_CONFIDENCE = 0.97  # confidence that the type edge is the answer
 
 
 def kind_findings(
@@ -90,7 +91,8 @@ def _by_types(store: GraphStore, question: str, topics: Sequence[TopicEntity]) -
         if named and of.types and not named.intersection(of.types):
             kinds = ", ".join(map(relation_phrase, of.types))
             note = f"{NOT_HERE}: {said_name(topics[0].name)} is of another kind: {kinds}."
-            return Findings(notes=(note,), search=SearchUse("types"), confidence=_TYPE_CONFIDENCE)
+            sure = WEIGHTS["type_edge"]
+            return Findings(notes=(note,), search=SearchUse("types"), confidence=sure)
         names = sorted(named)[:1]
     if not 0 < len(names) <= _MOST_TYPES:
         return None
@@ -102,7 +104,7 @@ def _by_types(store: GraphStore, question: str, topics: Sequence[TopicEntity]) -
             for name in names
         ),
         search=SearchUse("types"),
-        confidence=_TYPE_CONFIDENCE,
+        confidence=WEIGHTS["type_edge"],
     )
 
 
@@ -155,7 +157,7 @@ def _by_edges(
         ),
         timings=replace(Timings(), ground=time.perf_counter() - began),
         search=SearchUse("types"),
-        confidence=_TYPE_CONFIDENCE,
+        confidence=WEIGHTS["type_edge"],
     )
 
 

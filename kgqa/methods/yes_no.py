@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 
 _MARKS = ("\x03", "\x04")  # in place of the two names, in the order of the topics
 OTHER_WAY = "The graph has it the other way round"
-YES_THRESHOLD = (
-    0.1  # probability from which a connection says it; chosen on yes_no.jsonl of tests/data
-)
 
 
 @dataclass(frozen=True, slots=True)

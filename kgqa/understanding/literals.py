@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from itertools import zip_longest
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from kgqa.graph.quantities import AMOUNT, BASES, UNITS, Kind, Value, read_value
@@ -33,7 +33,8 @@ _WORDS = {word: number for number, word in enumerate(_UP_TO_TWELVE.split())} | {
     "hundred": 100,
     "dozen": 12,
 }
-_SCALES = {"k": 1e3, "thousand": 1e3, "m": 1e6, "million": 1e6, "bn": 1e9, "billion": 1e9}
+_SCALES = dict.fromkeys(("k", "thousand"), 10**3) | dict.fromkeys(("m", "million"), 10**6)
+_SCALES |= dict.fromkeys(("bn", "billion"), 10**9)
 _NUMBER = re.compile(
     r"(?<![\w.])[$€£]?\s?(-?\d{1,3}(?:,\d{3})+(?:\.\d+)?|-?\d+(?:\.\d+)?)"
     r"(?:\s?(k|thousand|m|million|bn|billion)\b)?(?:%|\b|$|(?=(?:st|nd|rd|th)\b))(?![\w-]*\w-)",
@@ -132,6 +133,7 @@ _SUPERLATIVE = re.compile(
     r"(?: (?:number|amount) of)?(?: ([^\W\d_]+))?"
 )
 _ONE = re.compile(r"(?:\b(?:the|its|his|her|their|our|my|your)|'s) \||\|\W*$")  # "the first"
+_MOST_COUNTED = 1000  # answers requested
 _WINDOW = 5  # words before a comparison that say what it is about
 
 
@@ -235,86 +237,109 @@ def stated(question: str) -> Stated:
     >>> [(one.value, one.operator) for one in stated("the nineties, or Q3 2020").literals]
     [('1990', '>='), ('2000', '<'), ('2020-07-01', '>='), ('2020-10-01', '<')]
     """
-    statings: list[Stating] = []
     taken = [False] * len(question)
-
-    def free(match: re.Match[str]) -> bool:
-        """Return whether ``match`` overlaps no literal yet; reserve its span in either case."""
-        start, end = match.span()
-        here = not any(taken[start:end])
-        taken[start:end] = [True] * (end - start)
-        return here
-
-    def between(match: re.Match[str], first: str, after: str, days: tuple[float, float]) -> None:
-        """Add the literals of a period, which begins at ``first`` and ends before ``after``.
-
-        ``days``: its first and last day. Words such as "since" and "before" give one literal,
-        otherwise there are two.
-        """
-        start, end = match.span()
-        read = Value(days)
-        operator, said = _operator(question, start, end, read)
-        sides = {
-            ">=": [(first, ">=")],
-            "<": [(first, "<")],
-            ">": [(after, ">=")],
-            "<=": [(after, "<")],
-        }
-        for value, comparison in sides.get(operator, [(first, ">="), (after, "<")]):
-            known = (
-                (operator, said, read, end) if not statings or statings[-1].start != start else ()
-            )
-            statings.append(Stating("date", value, comparison, start, end, *known))
-
+    literals: list[Stating] = []
     for match in _QUOTED.finditer(question):
         text = next(group for group in match.groups() if group is not None).strip()
-        if text and not _DATE.fullmatch(text) and free(match):
-            statings.append(
-                Stating("text", text, _text_operator(question, match.start()), *match.span())
-            )
+        if text and not _DATE.fullmatch(text) and _take(taken, match):
+            operator = _text_operator(question, match.start())
+            literals.append(Stating("text", text, operator, *match.span()))
     for match, value in _dates(question):
-        if free(match):
-            span, read = match.span(), read_value(value)
-            operator, said = _operator(question, *span, read)
-            statings.append(Stating("date", value, operator, *span, operator, said, read, span[1]))
-    for match in _QUARTER.finditer(question):
-        if free(match):
-            quarter = int(match[1] or match[5] or _QUARTERS.index(match[2].lower()) + 1)
-            year = int(match[3] or match[4])
-            begin = date(year, 3 * quarter - 2, 1)
-            after = date(year + quarter // 4, 3 * quarter % 12 + 1, 1)
-            days = begin.toordinal(), after.toordinal() - 1
-            between(match, f"{begin}", f"{after}", days)
-    for match in _DECADE.finditer(question):
-        if free(match):
-            word = match[3]
-            year = (
-                1920 + 10 * _DECADES.index(word.lower()) if word else int(f"{match[1]}{match[2]}0")
-            )
-            days = date(year, 1, 1).toordinal(), date(year + 9, 12, 31).toordinal()
-            between(match, f"{year}", f"{year + 10}", days)
+        if _take(taken, match):
+            literals.append(_stating("date", value, question, *match.span(), read_value(value)))
+    for match, first, after, days in _periods(question):
+        if _take(taken, match):
+            literals += _period(question, match.span(), first, after, Value(days))
     for match in _EACH.finditer(question):
-        if free(match) and match[3] and not (match[2] or match[4]):
-            statings.append(Stating("date", _in_common(match)[1], "=", *match.span()))
-    limit = None
+        if _take(taken, match) and match[3] and not (match[2] or match[4]):
+            literals.append(Stating("date", _in_common(match)[1], "=", *match.span()))
+    limit, numbers = _limit_and_numbers(question, taken)
+    return Stated(limit, tuple(sorted([*literals, *numbers], key=attrgetter("start"))))
+
+
+def _take(taken: list[bool], match: re.Match[str]) -> bool:
+    """Return whether ``match`` overlaps no literal yet; reserve its span in either case."""
+    start, end = match.span()
+    free = not any(taken[start:end])
+    taken[start:end] = [True] * (end - start)
+    return free
+
+
+def _stating(
+    kind: Literal["number", "date"],
+    value: float | str,
+    question: str,
+    start: int,
+    end: int,
+    read: Value | None,
+    until: int | None = None,
+) -> Stating:
+    """Return the literal at ``start:end`` with the operator that its words give it."""
+    operator, said = _operator(question, start, end, read)
+    return Stating(kind, value, operator, start, end, operator, said, read, until or end)
+
+
+def _periods(
+    question: str,
+) -> Iterator[tuple[re.Match[str], str, str, tuple[float, float]]]:
+    """Yield the quarters and decades of a question, with where they begin and what follows them.
+
+    Last come a period's first and last day.
+    """
+    for match in _QUARTER.finditer(question):
+        quarter = int(match[1] or match[5] or _QUARTERS.index(match[2].lower()) + 1)
+        year = int(match[3] or match[4])
+        begin = date(year, 3 * quarter - 2, 1)
+        after = date(year + quarter // 4, 3 * quarter % 12 + 1, 1)
+        yield match, f"{begin}", f"{after}", (begin.toordinal(), after.toordinal() - 1)
+    for match in _DECADE.finditer(question):
+        word = match[3]
+        year = 1920 + 10 * _DECADES.index(word.lower()) if word else int(f"{match[1]}{match[2]}0")
+        days = date(year, 1, 1).toordinal(), date(year + 9, 12, 31).toordinal()
+        yield match, f"{year}", f"{year + 10}", days
+
+
+def _period(
+    question: str, span: tuple[int, int], first: str, after: str, read: Value
+) -> list[Stating]:
+    """Return the literals of a period at ``span``, from ``first`` until before ``after``.
+
+    ``read``: its first and last day. Words such as "since" and "before" give one literal, otherwise
+    there are two.
+    """
+    operator, said = _operator(question, *span, read)
+    sides = {
+        ">=": [(first, ">=")],
+        "<": [(first, "<")],
+        ">": [(after, ">=")],
+        "<=": [(after, "<")],
+    }
+    (value, side), *other = sides.get(operator, [(first, ">="), (after, "<")])
+    whole = Stating("date", value, side, *span, operator, said, read, span[1])
+    return [whole, *(Stating("date", *end, *span) for end in other)]
+
+
+def _limit_and_numbers(question: str, taken: Sequence[bool]) -> tuple[int | None, list[Stating]]:
+    """Return the number of answers requested, if any, and the numbers that compare something.
+
+    Ordinals and a bare "one" are left out.
+    """
+    limit: int | None = None
+    numbers: list[Stating] = []
     for size, start, end in _numbers(question, taken):
-        read, until = _amount(question, start, end)
-        operator, said = _operator(question, start, end, read)
-        whole = size.is_integer()
-        before, after_ = question[:start], question[end:]
-        noun = re.match(r"\s+[A-Za-z]", after_) or _ALONE.search(before)
-        counted = whole and 0 < size <= 1000 and operator == "=" and noun
-        if limit is None and counted and _LIMIT.search(before):
+        before, after = question[:start], question[end:]
+        value = int(size) if size.is_integer() else size
+        number = _stating("number", value, question, start, end, *_amount(question, start, end))
+        bare = number.operator == "="
+        counted = isinstance(value, int) and 0 < value <= _MOST_COUNTED
+        noun = re.match(r"\s+[A-Za-z]", after) or _ALONE.search(before)
+        if limit is None and bare and counted and noun and _LIMIT.search(before):
             limit = int(size)
-            continue
-        nth = re.match(r"(?:st|nd|rd|th)\b", after_)
-        if operator != "=" or not (nth or question[start:end].lower() == "one"):
-            number_ = int(size) if whole else size
-            statings.append(
-                Stating("number", number_, operator, start, end, operator, said, read, until)
-            )
-    statings.sort(key=lambda stating: stating.start)
-    return Stated(limit, tuple(statings))
+        elif not bare or not (
+            re.match(r"(?:st|nd|rd|th)\b", after) or question[start:end].lower() == "one"
+        ):
+            numbers.append(number)
+    return limit, numbers
 
 
 def _dates(question: str) -> Iterator[tuple[re.Match[str], str]]:
@@ -363,8 +388,8 @@ def _numbers(question: str, taken: Sequence[bool]) -> list[tuple[float, int, int
             amount *= _SCALES.get(scale, 1)  # else metres
         spans.append((amount, *match.span()))
     for match in _NUMBER_WORD.finditer(question):
-        scale = _SCALES[match[2].lower()] if match[2] else 1.0
-        spans.append((scale * _WORDS[(match[1] or "one").lower()], *match.span()))
+        scale = _SCALES[match[2].lower()] if match[2] else 1
+        spans.append((float(scale * _WORDS[(match[1] or "one").lower()]), *match.span()))
     return sorted((span for span in spans if not any(taken[span[1] : span[2]])), key=itemgetter(1))
 
 
@@ -391,21 +416,50 @@ def _operator(question: str, start: int, end: int, value: Value | None) -> tuple
     they follow it or there are none.
     """
     before, after = question[:start].rstrip(" $€£'\""), question[end:].lstrip(" '\"")
-    between = re.search(r"\b(?:between|from)\s+(?:\S+\s+){0,4}?$", question[:start], re.IGNORECASE)
-    if between and re.match(r"(?:and|to|until|-|–)\s*\S*\d", after):
-        return ">=", between.start()
+    return (
+        _end_of_range(question[:start], before, after)
+        or _by_comparative(before, value)
+        or _by_words(before, after, value, start)
+        or ("=", start)
+    )
+
+
+def _end_of_range(whole: str, before: str, after: str) -> tuple[Operator, int] | None:
+    """Return the operator of an end of "between 5 and 10", None for another literal.
+
+    ``whole``: the text before the literal, ``before`` without a sign of money.
+    """
+    first = re.search(r"\b(?:between|from)\s+(?:\S+\s+){0,4}?$", whole, re.IGNORECASE)
+    if first and re.match(r"(?:and|to|until|-|–)\s*\S*\d", after):
+        return ">=", first.start()
     second = re.search(
         r"\b(?:between|from)\s+\S*\d[^,;?]{0,20}\s+(?:and|to|until|-|–)$", before, re.IGNORECASE
     )
-    if second:
-        return "<=", second.start()
+    return ("<=", second.start()) if second else None
+
+
+def _by_comparative(before: str, value: Value | None) -> tuple[Operator, int] | None:
+    """Return the operator of a literal after "older than" or "no more expensive than", else None.
+
+    Older is an earlier date, or a higher age.
+    """
     than = _THAN.search(before)
-    if than and (meant := _BY_ADJECTIVE.get(_adjective((than[3] or than[4] or than[2]).lower()))):
-        dated = value is not None and value.days and _adjective(than[2].lower()) in ("old", "young")
-        up = ((meant[1] if dated else meant[2] or meant[1]) > 0) != bool(than[4])
-        if than[1]:
-            return "<=" if up else ">=", than.start()
-        return ">" if up else "<", than.start()
+    meant = than and _BY_ADJECTIVE.get(_adjective((than[3] or than[4] or than[2]).lower()))
+    if not than or not meant:
+        return None
+    dated = value is not None and value.days and _adjective(than[2].lower()) in ("old", "young")
+    up = ((meant[1] if dated else meant[2] or meant[1]) > 0) != bool(than[4])
+    operators: tuple[Operator, Operator] = ("<=", ">=") if than[1] else (">", "<")
+    return operators[not up], than.start()
+
+
+def _by_words(
+    before: str, after: str, value: Value | None, start: int
+) -> tuple[Operator, int] | None:
+    """Return the operator of a literal by "or more" behind it or "at least" before it, else None.
+
+    "By" compares only dates.
+    """
     for words, operator in _AFTER:
         if re.match(words, after, re.IGNORECASE):
             return operator, start
@@ -413,7 +467,7 @@ def _operator(question: str, start: int, end: int, value: Value | None) -> tuple
         match = re.search(rf"\b(?:{words}){_FILLER}$", before, re.IGNORECASE)
         if match and (value is None or value.days or not match[0].lower().startswith("by")):
             return operator, match.start()
-    return "=", start
+    return None
 
 
 def value_conditions(question: str) -> list[ValueCondition]:
@@ -444,32 +498,43 @@ def value_conditions(question: str) -> list[ValueCondition]:
         about = f"{asked} {before} {low[start:end]} {ahead}".strip()
         conditions.append(ValueCondition(text[start:end].strip(), about, operator, **of))
 
-    literals = [literal for literal in stated(text).literals if literal.read is not None]
+    literals = [one for one in stated(text).literals if one.read is not None]
     for literal, after in zip_longest(literals, literals[1:]):
-        if literal.read is None or any(
-            start < literal.until and literal.start < end for start, end in taken
-        ):
+        if _overlaps(taken, literal.start, literal.until):
             continue
-        operator, end, high = literal.compared, literal.until, literal.read
-        if (
-            after
-            and after.read
-            and (after.compared, after.said) == ("<=", literal.said) != (operator, 0)
-        ):
-            operator, end, high = "..", after.until, after.read
-        dated = literal.read.days is not None
-        if operator == "<>" or (operator == "=" and not (dated and literal.said < literal.start)):
-            continue
-        than = _THAN.search(low[: literal.start].rstrip(" $€£"))
-        meant = than and _BY_ADJECTIVE.get(_adjective(than[3] or than[4] or than[2]))
-        asked = meant[0] if meant else "when was x?" if dated else "how much is x?"
-        add(literal.said, end, operator, asked, low=literal.read, high=high)
+        operator, last = literal.compared, literal
+        if after and (after.compared, after.said) == ("<=", literal.said) != (operator, 0):
+            operator, last = "..", after
+        if _compares(literal, operator):
+            asked = _asked_about(low, literal)
+            add(literal.said, last.until, operator, asked, low=literal.read, high=last.read)
     for each in _EACH.finditer(low):
-        if not any(start < each.end() and each.start() < end for start, end in taken):
+        if not _overlaps(taken, *each.span()):
             add(*each.span(), "=", "when was x?", each=_in_common(each))
-    if superlative := _superlative(text, low, taken):
-        conditions.append(superlative)
-    return conditions
+    superlative = _superlative(text, low, taken)
+    return [*conditions, superlative] if superlative else conditions
+
+
+def _overlaps(taken: Sequence[tuple[int, int]], start: int, end: int) -> bool:
+    """Return whether ``start:end`` overlaps one of the spans ``taken``."""
+    return any(first < end and start < last for first, last in taken)
+
+
+def _compares(literal: Stating, operator: Operator) -> bool:
+    """Return whether a literal states a condition: a bound, or a date that a word introduces."""
+    if operator == "=":
+        dated = literal.read is not None and literal.read.days is not None
+        return dated and literal.said < literal.start
+    return operator != "<>"
+
+
+def _asked_about(low: str, literal: Stating) -> str:
+    """Return the question about ``x`` that a compared literal of the text ``low`` answers."""
+    than = _THAN.search(low[: literal.start].rstrip(" $€£"))
+    if than and (meant := _BY_ADJECTIVE.get(_adjective(than[3] or than[4] or than[2]))):
+        return meant[0]
+    dated = literal.read is not None and literal.read.days is not None
+    return "when was x?" if dated else "how much is x?"
 
 
 def _in_common(each: re.Match[str]) -> tuple[str, str]:
@@ -488,7 +553,7 @@ def _superlative(text: str, low: str, taken: list[tuple[int, int]]) -> ValueCond
     "first" and "last" that do not single out one, are skipped.
     """
     for match in _SUPERLATIVE.finditer(low):
-        if any(a < match.end() and match.start() < b for a, b in taken):
+        if _overlaps(taken, *match.span()):
             continue
         word, noun = match[1], match[2] or ""
         if word in ("first", "last") and not _ONE.search(

@@ -8,6 +8,7 @@ the alignment's to say.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from kgqa.lexicon.english import words
@@ -126,48 +127,47 @@ def understood(question: str) -> Understood:
     matches = _matches(every)
     held = {at for match in matches for sign, at in match.held.items() if sign != NUMBER}
     covered = {at for match in matches for at in range(match.start, match.end)} - held
-    by_kind: dict[str, list[Match]] = {}
-    for match in matches:
-        by_kind.setdefault(match.entry.kind, []).append(match)
-    content = [
-        at
-        for at, token in enumerate(every)
-        if at not in covered
-        and not (token.number or token.name or token.word in words("small"))
-        and token.word not in words("groups")
-        and token.word != "not"
-    ]
-    counts = any(match.entry.says.startswith("how many") for match in matches)
+    left = [token for at, token in enumerate(every) if at not in covered]
+    content = [token for token in left if _is_content(token)]
+    counts = [match for match in matches if match.entry.says.startswith("how many")]
+    superlatives = (match.entry for match in matches if match.entry.kind == "superlative")
     return Understood(
         question=question,
         asks="how many" if counts else _asks(every),
-        of=stem(every[content[0]].word) if content else "",
+        of=stem(content[0].word) if content else "",
         aggregates=tuple(
             match.entry.says
-            for match in by_kind.get("aggregate", ())
-            if not match.entry.says.startswith("how many")
+            for match in matches
+            if match.entry.kind == "aggregate" and match not in counts
         ),
-        order=tuple(
-            Order(match.entry.sign, match.entry.dimension, match.entry.says)
-            for match in by_kind.get("superlative", ())
+        order=tuple(Order(one.sign, one.dimension, one.says) for one in superlatives),
+        comparisons=tuple(
+            _compared(every, match) for match in matches if match.entry.kind == "comparison"
         ),
-        comparisons=tuple(_compared(every, match) for match in by_kind.get("comparison", ())),
-        negations=tuple(_scope(every, match.end) for match in by_kind.get("negation", ())),
+        negations=tuple(
+            _scope(every, match.end) for match in matches if match.entry.kind == "negation"
+        ),
         groups=tuple(
-            stem(every[at + 1].word)
-            for at, token in enumerate(every[:-1])
-            if token.word in words("groups") and at > 1 and not every[at + 1].name
+            stem(noun.word)
+            for each, noun in pairwise(every[2:])
+            if each.word in words("groups") and not noun.name
         ),
         references=tuple(
             dict.fromkeys(
-                token.word
-                for at, token in enumerate(every)
-                if token.word in words("references") and not token.name and at not in covered
+                token.word for token in left if token.word in words("references") and not token.name
             )
         ),
         names=_names(question, every),
-        words=tuple(dict.fromkeys(stem(every[at].word) for at in content)),
+        words=tuple(dict.fromkeys(stem(token.word) for token in content)),
     )
+
+
+def _is_content(token: Token) -> bool:
+    """Return whether a token is no number, name, small word or group word."""
+    if token.number or token.name:
+        return False
+    small = token.word == "not" or token.word in words("small")
+    return not small and token.word not in words("groups")
 
 
 def _matches(every: Sequence[Token]) -> list[Match]:

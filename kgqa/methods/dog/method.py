@@ -41,12 +41,13 @@ from kgqa.trie.composed import TripletLanguage
 from kgqa.trie.lexicon import PathLexicon, names_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from kgqa.answers.answer import RankedAnswer, ScoredPath
     from kgqa.decoding.spans import Chain
     from kgqa.graph.store import GraphStore
     from kgqa.methods.base import LinkedQuestion
+    from kgqa.methods.dog.chains import ChainReading
     from kgqa.methods.dog.graph import FilteredGraph
     from kgqa.methods.resources import Resources
     from kgqa.models.kg_llm import KgLLM
@@ -141,33 +142,13 @@ class Dog(Method[DogOptions]):
         start = first_reading(store, topics.tolist())
         language.constraint(start.visited)  # raises if there is nothing to walk
         built = time.perf_counter()
-        writer = ChainWriter(
-            self.kg_llm,
-            self.plan,
-            store,
-            language,
-            start,
-            self.kg_llm.prompt_ids(text, names, BETWEEN.join(graph.all_texts())),
-            options,
-            names_of(store, np.unique(graph.rows[:, (0, END)])),
-        )
+        prompt = self.kg_llm.prompt_ids(text, names, BETWEEN.join(graph.all_texts()))
+        known = names_of(store, np.unique(graph.rows[:, (0, END)]))
+        writer = ChainWriter(self.kg_llm, self.plan, store, language, start, prompt, options, known)
         chains = writer.write()
         decoded = time.perf_counter()
         notes = [*graph.notes, *dict.fromkeys(note for chain in chains for note in chain.notes)]
-        kept: list[tuple[Chain, ScoredPath | None]] = []
-        for chain in chains:
-            closing = writer.markers.closing
-            path = chain_path(store, self.lexicon, chain, writer.readings(chain), start, closing)
-            if path is not None:
-                pieces = without_end(chain, self.kg_llm.encoder.decode)
-                path = replace(path, written="".join(piece.text for piece in pieces))
-                if writer.has_more_readings(chain):
-                    notes.append(_MORE_READINGS)
-            elif chain.spans:
-                shown = BETWEEN.join(span.text for span in chain.spans)
-                notes.append(f"A chain that the graph does not hold was left out: {shown}")
-                continue
-            kept.append((chain, path))
+        kept = list(self._grounded(store, writer, chains, start, notes))
         grounded = time.perf_counter()
         if writer.opened:
             notes.append(_OPENED)
@@ -193,6 +174,32 @@ class Dog(Method[DogOptions]):
             notes=tuple(dict.fromkeys(notes)),
             others=tuple(others),
         )
+
+    def _grounded(
+        self,
+        store: GraphStore,
+        writer: ChainWriter,
+        chains: Sequence[Chain],
+        start: ChainReading,
+        notes: list[str],
+    ) -> Iterator[tuple[Chain, ScoredPath | None]]:
+        """Yield each chain with its path, None for one without a triplet; add to ``notes``.
+
+        Chains with a triplet that the graph does not hold are left out.
+        """
+        closing = writer.markers.closing
+        for chain in chains:
+            path = chain_path(store, self.lexicon, chain, writer.readings(chain), start, closing)
+            if path is not None:
+                pieces = without_end(chain, self.kg_llm.encoder.decode)
+                path = replace(path, written="".join(piece.text for piece in pieces))
+                if writer.has_more_readings(chain):
+                    notes.append(_MORE_READINGS)
+            elif chain.spans:
+                shown = BETWEEN.join(span.text for span in chain.spans)
+                notes.append(f"A chain that the graph does not hold was left out: {shown}")
+                continue
+            yield chain, path
 
     def _answers(
         self,
