@@ -6,6 +6,7 @@ Small KGs are read whole. What is found depends on the KG's content alone, not o
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -55,6 +56,22 @@ def backwards(hop: Hop) -> Hop:
     """
     first, second = hop
     return (first ^ 1, -1) if second < 0 else (second ^ 1, first ^ 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kinds:
+    """Sets of hops: their ``size``, how many entities have each (``count``), and their members.
+
+    ``kind`` and ``hop`` are a row for each member: the set's number, and its hop's in ``hops``,
+    which are in order; ``row`` is the number of each hop.
+    """
+
+    hops: list[Hop]
+    row: dict[Hop, int]
+    size: IntArray
+    count: IntArray
+    kind: IntArray
+    hop: IntArray
 
 
 class Schema:
@@ -150,22 +167,41 @@ class Schema:
         """
         if hop[1] not in (-1, hop[0]):  # two relations; a fact with properties has one
             return False
-        back = backwards(hop)
-        return any(hop in kind and back in kind for kind in self._kinds)
+        return hop in self._there_and_back
+
+    @cached_property
+    def _there_and_back(self) -> frozenset[Hop]:
+        """Return the hops that some sampled entity has in both directions."""
+        return frozenset(hop for kind in self._kinds for hop in kind if backwards(hop) in kind)
 
     def missing(self, own: Iterable[Hop]) -> list[Hop]:
         """Return, in order, the hops that similar entities usually have and this one lacks.
 
         ``own``: the entity's hops. Similar sampled entities share most of them.
         """
-        mine = frozenset(own)
-        like = 0
-        having: Counter[Hop] = Counter()
-        for kind, count in self._kinds.items():
-            if len(kind & mine) >= _LIKE * len(kind | mine):
-                like += count
-                having.update(dict.fromkeys(kind - mine, count))
-        return sorted(hop for hop, count in having.items() if count >= _USUAL * like)
+        mine, kinds = frozenset(own), self._kinds_by_hop
+        has = np.zeros(len(kinds.hops), bool)
+        has[[row for hop in mine if (row := kinds.row.get(hop)) is not None]] = True
+        shared = np.bincount(kinds.kind, has[kinds.hop], len(kinds.size))
+        like = shared >= _LIKE * (kinds.size + len(mine) - shared)
+        having = np.bincount(kinds.hop, (kinds.count * like)[kinds.kind], len(has))
+        usual = having >= max(_USUAL * kinds.count[like].sum(), 1)
+        return [kinds.hops[row] for row in np.flatnonzero(usual & ~has).tolist()]
+
+    @cached_property
+    def _kinds_by_hop(self) -> _Kinds:
+        """Return the sets of hops as arrays, by which all are compared with one at once."""
+        hops = sorted({hop for kind in self._kinds for hop in kind})
+        row = {hop: at for at, hop in enumerate(hops)}
+        size = np.array([len(kind) for kind in self._kinds], np.int64)
+        return _Kinds(
+            hops,
+            row,
+            size,
+            np.array([*self._kinds.values()], np.int64),
+            np.repeat(np.arange(len(size)), size),
+            np.array([row[hop] for kind in self._kinds for hop in kind], np.int64),
+        )
 
 
 def _sampled(store: GraphStore) -> Iterator[IntArray]:

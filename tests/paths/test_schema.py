@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kgqa.graph.model import keys_array
 from kgqa.paths import schema as module
@@ -46,6 +50,31 @@ def test_a_relation_that_others_of_its_kind_have_is_missing(tmp_path: Path) -> N
         assert [names[first // 2] for first, _ in missing] == ["on call"]
         assert schema.missing(own_hops(store, "service 1")) == []
         assert schema.missing(own_hops(store, "team a")) == []
+
+
+@given(
+    kinds=st.dictionaries(
+        st.frozensets(st.tuples(st.integers(0, 5), st.just(-1)), min_size=1),
+        st.integers(1, 9),
+        max_size=8,
+    ),
+    own=st.lists(st.tuples(st.integers(0, 6), st.just(-1))),
+)
+def test_missing_are_the_usual_hops_of_those_that_share_most(
+    kinds: dict[frozenset[tuple[int, int]], int], own: list[tuple[int, int]]
+) -> None:
+    schema = Schema.__new__(Schema)
+    schema._kinds = Counter(kinds)
+    mine = frozenset(own)
+    like = {k: n for k, n in kinds.items() if len(k & mine) >= module._LIKE * len(k | mine)}
+    having: Counter[tuple[int, int]] = Counter()
+    for kind, count in like.items():
+        having.update(dict.fromkeys(kind - mine, count))
+    usual = module._USUAL * sum(like.values())
+    assert schema.missing(own) == sorted(hop for hop, n in having.items() if n >= usual)
+    for hop in ((at, -1) for at in range(7)):
+        both = any({hop, (hop[0] ^ 1, -1)} <= kind for kind in kinds)
+        assert schema.both_ways(hop) == both
 
 
 def test_common_hops_are_those_that_most_entities_have(tmp_path: Path) -> None:
