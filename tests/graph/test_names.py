@@ -8,8 +8,8 @@ import pyarrow as pa
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kgqa.graph.model import ENTITY_SCHEMA, Kind, normalised_names
 from kgqa.graph import names as module
+from kgqa.graph.model import ENTITY_SCHEMA, Kind, normalised_names
 from kgqa.graph.names import name_form, name_form_column, normalise, normalised_column
 
 NAMES = st.text(max_size=12) | st.text("aZ09 _-.'\x1c\x7f\tßİſÅ\u212b", max_size=12)
