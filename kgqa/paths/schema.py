@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from kgqa.graph.kept import kept_of_endpoint
+from kgqa.graph.kept import kept_of, kept_of_endpoint
 from kgqa.graph.model import Kind
-from kgqa.graph.store import EndpointStore, in_id_order
+from kgqa.graph.store import EndpointStore, LiveStore, in_id_order
 from kgqa.paths.walk import (
     FIRST,
     SECOND,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 Hop: TypeAlias = "tuple[int, int]"
 """A relation as it is walked: its first step, and its second one or -1."""
 
-_MADE_BY = ("paths/schema.py", "paths/walk.py", "graph/sparql_store.py")
+_MADE_BY = ("paths/schema.py", "paths/walk.py", "graph/sqlite.py", "graph/sparql_store.py")
 _LISTED = 200_000  # entities that are listed to take a sample of them
 _SAMPLE = 4_000  # entities whose hops are looked at
 _BLOCKS = 80  # places of a large KG where they are taken
@@ -78,12 +78,15 @@ class Schema:
     """Which sets of hops entities of ``store`` have under ``rules``, from a sample of entities."""
 
     def __init__(self, store: GraphStore, rules: WalkRules) -> None:
-        """Sample the store; an endpoint's sample is cached with its survey. Raises GraphError."""
+        """Sample the store; the sample is cached in the KG's folder. Raises GraphError.
+
+        Not that of a live database, unless it is an endpoint, which is cached with its survey.
+        """
         self.version = store.info.version
         self._kinds: Counter[frozenset[Hop]] = Counter()
         self._topics: dict[Hop, list[int]] = {}
         self._examples: dict[Hop, tuple[str, ...]] = {}
-        kept = kept_of_endpoint(store)
+        kept = kept_of_endpoint(store) if isinstance(store, LiveStore) else kept_of(store)
         name = f"sample-{rules.direction}-{rules.mediators}-{rules.types}"
         if (found := kept.read(name, _MADE_BY)) is not None:
             self._from_json(found[1])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa.graph.model import keys_array
+from kgqa.graph.sqlite import SqliteStore
 from kgqa.paths import schema as module
 from kgqa.paths.schema import Schema
 from kgqa.paths.walk import FIRST, SECOND, WalkRules, hops_out_of
@@ -95,6 +97,33 @@ def test_examples_are_what_a_relation_leads_to(tmp_path: Path) -> None:
         assert len(back) == 2
         assert all(one.startswith("service") for one in back)
         assert schema.examples((98, -1)) == ()
+
+
+def test_a_sample_is_taken_once_a_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with company(tmp_path) as made:
+        assert isinstance(made, SqliteStore)
+        first, path = Schema(made, RULES), made.path
+    asked: list[str] = []
+    query = SqliteStore.query
+
+    def counted(self: SqliteStore, text: str, *more: Any) -> list[Any]:
+        asked.append(text)
+        return query(self, text, *more)
+
+    monkeypatch.setattr(SqliteStore, "query", counted)
+    with SqliteStore(path) as store:
+        asked.clear()
+        again = Schema(store, RULES)
+        assert asked == []
+        assert again._to_json() == first._to_json()
+        assert again.hops() == first.hops()
+        assert all(again.examples(hop) == first.examples(hop) for hop in first.hops())
+        Schema(store, WalkRules(2, "out"))
+        assert asked, "other walks have another sample"
+        asked.clear()
+        store.info = replace(store.info, version="next")
+        Schema(store, RULES)
+        assert asked
 
 
 def test_a_large_kg_is_sampled_at_places_all_over_it(
