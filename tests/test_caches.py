@@ -147,7 +147,7 @@ ROWS = {
         models/tokenizer.py: BareEncoder HFEncoder
     """,
     "words, forms of names": """
-        graph/literals.py: read_value | graph/moments.py: length moment
+        graph/literals.py: read_value | graph/moments.py: length moment | graph/names.py: _short
         lexicon/joined.py: split_joined | lexicon/lemmas.py: stem | linking/forms.py: _likeness
         linking/masking.py: _same | linking/wording.py: _words_of
         linking/neighbourhood_features.py: _stem _stems_of_all _stems_of_relation stems_of

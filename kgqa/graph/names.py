@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _NOT_WORD = re.compile(r"[\W_]+")
+_SHORT = 64  # characters of a text whose form is remembered
 ABBREVIATIONS = {  # in names of columns and properties
     "dob": "date of birth", "dod": "date of death", "qty": "quantity", "amt": "amount",
     "dept": "department", "addr": "address", "lat": "latitude", "lng": "longitude",
@@ -46,6 +48,17 @@ def normalise(name: str) -> str:
     >>> normalise("  Lewis & Clark's  Expédition ")
     'lewis clark s expédition'
     """
+    return _short(name) if len(name) <= _SHORT else _normalised(name)
+
+
+@lru_cache(maxsize=1 << 14)
+def _short(name: str) -> str:
+    """Return :func:`normalise` of a short text, of which a question has the same ones often."""
+    return _normalised(name)
+
+
+def _normalised(name: str) -> str:
+    """Return :func:`normalise` of a text."""
     folded = unicodedata.normalize("NFKC", name).casefold()
     return _NOT_WORD.sub(" ", folded).strip()
 

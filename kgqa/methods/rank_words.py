@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -60,6 +61,9 @@ class RankWords:
         self._folder = folder
         self._kept: dict[int, KeptVectors] = {}  # by encoder id
         self._texts: dict[tuple[Hop, ...], str] = {}  # texts of relation paths
+        # an era of the ranker's, and where it has the vectors of relation paths
+        self._rows: tuple[object, dict[tuple[Hop, ...], int]] = (None, {})
+        self._values: dict[Hop, bool] = {}  # whether hops lead to values
 
     def vectors(self, ranker: PathRanker, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return text vectors by ``ranker``'s encoder.
@@ -77,10 +81,31 @@ class RankWords:
             self._kept[place] = ranker.keep_in(self._folder)
         return self._kept[place]
 
+    def _rows_of(self, ranker: PathRanker, every: Sequence[Sequence[Hop]]) -> list[int]:
+        """Return where ``ranker`` has the vectors of relation paths with their examples."""
+        era, known = self._rows
+        if era is not ranker.era or len(known) >= _MOST_TEXTS:
+            era, known = self._rows = ranker.era, {}
+        paths = [tuple(steps) for steps in every]
+        try:
+            return [known[steps] for steps in paths]
+        except KeyError:
+            new = [steps for steps in dict.fromkeys(paths) if steps not in known]
+        found = ranker.rows([self.path(steps) for steps in new], self._kept_of(ranker))
+        if era is not ranker.era:  # it forgot all others for the new ones
+            return ranker.rows([self.path(steps) for steps in paths], self._kept_of(ranker))
+        known.update(zip(new, found, strict=True))
+        return [known[steps] for steps in paths]
+
     @cached_property
     def both_ways(self) -> frozenset[int]:
         """The relations that are symmetric, judging by their names."""
         return frozenset(at for at, one in enumerate(self.phrases) if holds_both_ways(one))
+
+    @cached_property
+    def _either(self) -> frozenset[int]:
+        """The steps by symmetric relations, in both directions."""
+        return frozenset(2 * relation + back for relation in self.both_ways for back in (0, 1))
 
     def either_way(
         self, share: NDArray[np.float64], every: Sequence[Sequence[Hop]]
@@ -93,7 +118,10 @@ class RankWords:
         if not self.both_ways:
             return share
         alike: dict[object, list[int]] = {}
+        either = self._either
         for at, steps in enumerate(every):
+            if either.isdisjoint(chain.from_iterable(steps)):
+                continue  # no other means the same
             same = tuple(tuple(self._undirected(step) for step in hop) for hop in steps)
             alike.setdefault(same, []).append(at)
         for rows in alike.values():
@@ -127,8 +155,10 @@ class RankWords:
 
     def is_value(self, hop: Hop) -> bool:
         """Return whether all examples of a hop's tails are values; False without examples."""
-        examples = self.schema.examples(hop)
-        return bool(examples) and all(map(read_value, examples))
+        if (value := self._values.get(hop)) is None:
+            examples = self.schema.examples(hop)
+            value = self._values[hop] = bool(examples) and all(map(read_value, examples))
+        return value
 
     def hop(self, hop: Hop) -> str:
         """Return a hop's relation in words, both relations if it goes through a mediator."""
@@ -152,9 +182,10 @@ class RankWords:
         read: Sequence[int] = range(len(every))
         if len(every) > MOST_RANKED:
             read = self.nearest(ranker, asked, every)[:MOST_RANKED]
-        texts = [self.path(every[at]) for at in read]
-        hops = [len(every[at]) for at in read]
-        logits[read] = ranker.logits([asked], texts, hops, self._kept_of(ranker))[0]
+        question = ranker.vectors([asked])  # before rows are read, since it may forget them
+        paths = [every[at] for at in read]
+        rows = self._rows_of(ranker, paths)
+        logits[read] = ranker.logits_at(question, rows, list(map(len, paths)))
         return logits
 
     def nearest(
@@ -165,15 +196,16 @@ class RankWords:
         ``asked``: the question with ``x`` for its topic. Each path is compared by the sum of its
         hops' vectors.
         """
-        single = list(dict.fromkeys(hop for one in every for hop in one))
-        place = {hop: row for row, hop in enumerate(single)}
-        sums = self.vectors(ranker, [self.path([hop]) for hop in single])
+        question = ranker.vectors([asked])[0]  # before rows are read, since it may forget them
+        single = list(dict.fromkeys(chain.from_iterable(every)))
+        place = dict(zip(single, range(len(single)), strict=True))
+        sums = ranker.at(self._rows_of(ranker, [(hop,) for hop in single]))
         longest = max(map(len, every), default=1)
         if longest > 1 or len(single) < len(every):
             rows = [[place[hop] for hop in one] + [-1] * (longest - len(one)) for one in every]
             sums = np.vstack([sums, np.zeros_like(sums[:1])])[np.array(rows)].sum(1)
-        cosine = sums @ ranker.vectors([asked])[0] / np.linalg.norm(sums, axis=1)
-        near = ranker.scaled(cosine, [len(one) for one in every])
+        cosine = sums @ question / np.sqrt(np.einsum("pw,pw->p", sums, sums))
+        near = ranker.scaled(cosine, list(map(len, every)))
         order: list[int] = np.argsort(-near, kind="stable").tolist()
         return order
 

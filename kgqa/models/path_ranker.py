@@ -32,7 +32,7 @@ from kgqa.models.large_encoder import large_is_installed
 from kgqa.models.sentences import encoder_of_card, load_sentence_encoder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -44,7 +44,7 @@ UNIVERSAL, LARGE_RANKER = "universal", "large"  # by the size of their encoder
 OWN_RANKER = Path("models") / "ranker"  # in a KG's folder
 CARD_FILE = "ranker.json"
 FORMAT_VERSION = 2
-_MOST_KEPT = 150_000_000  # bytes of texts' vectors in memory
+_MOST_KEPT = 150_000_000  # bytes of texts' vectors in memory, and as many with the head
 HEAD = "head"  # stands among the changes of weights
 SAME_RELATION = 0.6  # cosine from which one says the other in other words
 _ELSEWHERE = "elsewhere"  # the tensor of relations that other KGs have
@@ -109,11 +109,15 @@ RANKERS = ModelKind(
 
 
 class _Vectors:
-    """Vectors by text: ``rows`` maps each text to its row of ``array``."""
+    """Vectors by text: ``rows`` maps each text to its row of ``array``.
+
+    ``era`` is another object whenever all are forgotten: rows of another one mean nothing.
+    """
 
     def __init__(self) -> None:
         self.rows: dict[str, int] = {}
         self.array: NDArray[np.float32] = np.empty((0, 0), np.float32)
+        self.era = object()
 
     def add(self, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
         """Add the vectors of ``texts``, none of which has one yet."""
@@ -126,6 +130,35 @@ class _Vectors:
             self.array = longer
         self.array[count:every] = vectors
         self.rows.update(zip(texts, range(count, every), strict=True))
+
+    def clear(self) -> None:
+        """Forget all vectors."""
+        self.rows.clear()
+        self.era = object()
+
+
+class _Changed:
+    """The vectors of ``of`` with a head applied to each once; for one head."""
+
+    def __init__(self, of: _Vectors, head: object) -> None:
+        self.of, self.head, self.era = of, head, of.era
+        self._count = 0  # of vectors that the head was applied to
+        self._array: NDArray[np.float32] = np.empty((0, 0), np.float32)
+
+    def array(
+        self, apply: Callable[[NDArray[np.float32]], NDArray[np.float32]]
+    ) -> NDArray[np.float32]:
+        """Return the changed vectors, as many rows as ``of`` has; ``apply`` changes new ones."""
+        new = self.of.array[self._count : len(self.of.rows)]
+        if len(self._array) < len(self.of.array):  # it grows as that one does
+            longer = np.empty_like(self.of.array)
+            if self._count:
+                longer[: self._count] = self._array[: self._count]
+            self._array = longer
+        if len(new):
+            self._array[self._count : self._count + len(new)] = apply(new)
+            self._count += len(new)
+        return self._array
 
 
 @dataclasses.dataclass(slots=True, weakref_slot=True)
@@ -143,6 +176,7 @@ class PathRanker:
     elsewhere: NDArray[np.float32] | None = None
     _kept: _Vectors = dataclasses.field(default_factory=_Vectors)  # without the head
     _changed: tuple[object, object, Any] = (None, None, None)  # a head, ``elsewhere``, both
+    _headed: _Changed | None = None  # ``_kept`` with the head
 
     def logits(
         self,
@@ -157,6 +191,16 @@ class PathRanker:
         ``kept``: the KG's cache of path vectors, as for :meth:`vectors`.
         """
         return self.scaled(self.vectors(questions) @ self.vectors(paths, kept).T, hops)
+
+    def logits_at(
+        self, question: NDArray[np.float32], rows: Sequence[int], hops: Sequence[int]
+    ) -> NDArray[np.float32]:
+        """Return the logit of each path for a question, ``[len(rows)]``.
+
+        ``question``: its vector, ``[1, width]``; ``rows``: where :meth:`at` finds the paths';
+        ``hops``: of each path.
+        """
+        return self.scaled((question @ self.at(rows).T)[0], hops)
 
     def keep_in(self, folder: Path) -> KeptVectors:
         """Return the vector cache in a KG's ``folder``."""
@@ -198,16 +242,37 @@ class PathRanker:
 
         ``kept``: a KG's vector cache, which holds vectors without the head.
         """
+        if not texts:
+            return np.zeros((0, self.encoder.width), np.float32)
+        return self.at(self.rows(texts, kept))
+
+    @property
+    def era(self) -> object:
+        """Another object whenever all texts are forgotten, and with them what :meth:`rows` said."""
+        return self._kept.era
+
+    def rows(self, texts: Sequence[str], kept: KeptVectors | None = None) -> list[int]:
+        """Return where :meth:`at` finds the vector of each text; new texts are encoded.
+
+        ``kept`` as for :meth:`vectors`. All other texts are forgotten if there are too many.
+        """
         known = self._kept
         new = list(dict.fromkeys(text for text in texts if text not in known.rows))
         if (len(known.rows) + len(new)) * self.encoder.width * 4 > _MOST_KEPT:
-            known.rows.clear()
+            known.clear()
             new = list(dict.fromkeys(texts))
         if new:
             known.add(new, self.encoder.encode(new) if kept is None else kept.vectors(new))
-        if not texts:
-            return np.zeros((0, self.encoder.width), np.float32)
-        return self._with_head(known.array[[known.rows[text] for text in texts]])
+        return [known.rows[text] for text in texts]
+
+    def at(self, rows: Sequence[int]) -> NDArray[np.float32]:
+        """Return the unit vectors in some ``rows`` of the present era, ``[len(rows), width]``."""
+        if self.head is None:
+            return self._kept.array[rows]
+        headed = self._headed
+        if headed is None or headed.head is not self.head or headed.era is not self.era:
+            headed = self._headed = _Changed(self._kept, self.head)
+        return headed.array(self._with_head)[rows]
 
     def _with_head(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         """Add the head's low-rank change and normalise; without a head return the vectors."""

@@ -16,8 +16,10 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from functools import cached_property
+from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from tokenizers import Tokenizer
 from tokenizers.models import BPE
 
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 _ANCHOR = "\n"
 _MANY = 1_000  # texts for which it pays to find out whether transformers can be done without
+_JOINED = 64  # names that are encoded as one text where their tokens can be told apart again
+_SPACE = "Ġ"  # how byte-level tokenizers write a space in a token
 _SPACES = "▁Ġ"  # how SentencePiece and byte-level tokenizers write a space in a token
 # Of a serialised fast tokenizer, what decides the ids of a text to which nothing is added. Padding
 # and truncation change with each call; the post-processor and the decoder never touch those ids.
@@ -305,8 +309,7 @@ class BareEncoder(PartEncoder):
 
     def _plain(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token ids of each text."""
-        batch = self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
-        return [encoding.ids for encoding in batch]
+        return _ids(self.tokenizer, texts)
 
 
 def _splits_at_spaces(tokenizer: Tokenizer) -> bool:
@@ -343,14 +346,64 @@ def _encoded(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
     tokenizer.no_truncation()
     tokenizer.no_padding()
     try:
-        batch = tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        return _ids(tokenizer, texts)
     finally:
         tokenizer.encode_special_tokens = before[0]
         if before[1]:
             tokenizer.enable_truncation(**before[1])
         if before[2]:
             tokenizer.enable_padding(**before[2])
+
+
+def _ids(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    """Return the token ids of texts; of many, those that begin with a space are encoded joined."""
+    if len(texts) < _MANY or not _begins_words(tokenizer):
+        return _one_by_one(tokenizer, texts)
+    rows = [row for row, text in enumerate(texts) if _begins_alone(text)]
+    together = _together(tokenizer, [texts[row] for row in rows])
+    if together is None:
+        return _one_by_one(tokenizer, texts)
+    found = dict(zip(rows, together, strict=True))
+    rest = [row for row in range(len(texts)) if row not in found]
+    found.update(zip(rest, _one_by_one(tokenizer, [texts[row] for row in rest]), strict=True))
+    return [found[row] for row in range(len(texts))]
+
+
+def _one_by_one(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    """Return the token ids of texts, each encoded by itself."""
+    batch = tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
     return [encoding.ids for encoding in batch]
+
+
+def _begins_words(tokenizer: Tokenizer) -> bool:
+    """Return whether each lone space is the first byte of a token, which is written with a Ġ."""
+    if not _splits_at_spaces(tokenizer):
+        return False
+    form = json.loads(tokenizer.pre_tokenizer.__getstate__())
+    return bool([form, *form.get("pretokenizers", [])][-1]["type"] == "ByteLevel")
+
+
+def _begins_alone(text: str) -> bool:
+    """Return whether a printable text has only lone spaces, the first of them in front."""
+    return text[:1] == " " != text[-1:] and "  " not in text and text.isprintable()
+
+
+def _together(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]] | None:
+    """Return the token ids of texts that begin with a space and have only lone ones.
+
+    A space is the first byte of a token or of none (of a character that the vocabulary lacks), and
+    no other token begins with a Ġ: as many of them as there are spaces show where each text begins.
+    None if there are fewer.
+    """
+    parts = ["".join(texts[at : at + _JOINED]) for at in range(0, len(texts), _JOINED)]
+    ids = list(chain.from_iterable(_one_by_one(tokenizer, parts)))
+    distinct, number = np.unique(np.array(ids, np.int64), return_inverse=True)
+    begins = [(tokenizer.id_to_token(id_) or "")[:1] == _SPACE for id_ in distinct.tolist()]
+    starts = [*np.flatnonzero(np.array(begins, bool)[number]).tolist(), len(ids)]
+    spaces = [0, *accumulate(text.count(" ") for text in texts)]
+    if spaces[-1] != len(starts) - 1:
+        return None
+    return [ids[starts[first] : starts[last]] for first, last in pairwise(spaces)]
 
 
 def _hard_texts(encoder: PartEncoder) -> list[str]:

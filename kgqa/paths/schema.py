@@ -6,14 +6,15 @@ Small KGs are read whole. What is found depends on the KG's content alone, not o
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from kgqa.graph.kept import kept_of_endpoint
+from kgqa.graph.kept import kept_of, kept_of_endpoint
 from kgqa.graph.model import Kind
-from kgqa.graph.store import EndpointStore, in_id_order
+from kgqa.graph.store import EndpointStore, LiveStore, in_id_order
 from kgqa.paths.walk import (
     FIRST,
     SECOND,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 Hop: TypeAlias = "tuple[int, int]"
 """A relation as it is walked: its first step, and its second one or -1."""
 
-_MADE_BY = ("paths/schema.py", "paths/walk.py", "graph/sparql_store.py")
+_MADE_BY = ("paths/schema.py", "paths/walk.py", "graph/sqlite.py", "graph/sparql_store.py")
 _LISTED = 200_000  # entities that are listed to take a sample of them
 _SAMPLE = 4_000  # entities whose hops are looked at
 _BLOCKS = 80  # places of a large KG where they are taken
@@ -57,16 +58,35 @@ def backwards(hop: Hop) -> Hop:
     return (first ^ 1, -1) if second < 0 else (second ^ 1, first ^ 1)
 
 
+@dataclass(frozen=True, slots=True)
+class _Kinds:
+    """Sets of hops: their ``size``, how many entities have each (``count``), and their members.
+
+    ``kind`` and ``hop`` are a row for each member: the set's number, and its hop's in ``hops``,
+    which are in order; ``row`` is the number of each hop.
+    """
+
+    hops: list[Hop]
+    row: dict[Hop, int]
+    size: IntArray
+    count: IntArray
+    kind: IntArray
+    hop: IntArray
+
+
 class Schema:
     """Which sets of hops entities of ``store`` have under ``rules``, from a sample of entities."""
 
     def __init__(self, store: GraphStore, rules: WalkRules) -> None:
-        """Sample the store; an endpoint's sample is cached with its survey. Raises GraphError."""
+        """Sample the store; the sample is cached in the KG's folder. Raises GraphError.
+
+        Not that of a live database, unless it is an endpoint, which is cached with its survey.
+        """
         self.version = store.info.version
         self._kinds: Counter[frozenset[Hop]] = Counter()
         self._topics: dict[Hop, list[int]] = {}
         self._examples: dict[Hop, tuple[str, ...]] = {}
-        kept = kept_of_endpoint(store)
+        kept = kept_of_endpoint(store) if isinstance(store, LiveStore) else kept_of(store)
         name = f"sample-{rules.direction}-{rules.mediators}-{rules.types}"
         if (found := kept.read(name, _MADE_BY)) is not None:
             self._from_json(found[1])
@@ -150,22 +170,41 @@ class Schema:
         """
         if hop[1] not in (-1, hop[0]):  # two relations; a fact with properties has one
             return False
-        back = backwards(hop)
-        return any(hop in kind and back in kind for kind in self._kinds)
+        return hop in self._there_and_back
+
+    @cached_property
+    def _there_and_back(self) -> frozenset[Hop]:
+        """Return the hops that some sampled entity has in both directions."""
+        return frozenset(hop for kind in self._kinds for hop in kind if backwards(hop) in kind)
 
     def missing(self, own: Iterable[Hop]) -> list[Hop]:
         """Return, in order, the hops that similar entities usually have and this one lacks.
 
         ``own``: the entity's hops. Similar sampled entities share most of them.
         """
-        mine = frozenset(own)
-        like = 0
-        having: Counter[Hop] = Counter()
-        for kind, count in self._kinds.items():
-            if len(kind & mine) >= _LIKE * len(kind | mine):
-                like += count
-                having.update(dict.fromkeys(kind - mine, count))
-        return sorted(hop for hop, count in having.items() if count >= _USUAL * like)
+        mine, kinds = frozenset(own), self._kinds_by_hop
+        has = np.zeros(len(kinds.hops), bool)
+        has[[row for hop in mine if (row := kinds.row.get(hop)) is not None]] = True
+        shared = np.bincount(kinds.kind, has[kinds.hop], len(kinds.size))
+        like = shared >= _LIKE * (kinds.size + len(mine) - shared)
+        having = np.bincount(kinds.hop, (kinds.count * like)[kinds.kind], len(has))
+        usual = having >= max(_USUAL * kinds.count[like].sum(), 1)
+        return [kinds.hops[row] for row in np.flatnonzero(usual & ~has).tolist()]
+
+    @cached_property
+    def _kinds_by_hop(self) -> _Kinds:
+        """Return the sets of hops as arrays, by which all are compared with one at once."""
+        hops = sorted({hop for kind in self._kinds for hop in kind})
+        row = {hop: at for at, hop in enumerate(hops)}
+        size = np.array([len(kind) for kind in self._kinds], np.int64)
+        return _Kinds(
+            hops,
+            row,
+            size,
+            np.array([*self._kinds.values()], np.int64),
+            np.repeat(np.arange(len(size)), size),
+            np.array([row[hop] for kind in self._kinds for hop in kind], np.int64),
+        )
 
 
 def _sampled(store: GraphStore) -> Iterator[IntArray]:

@@ -8,6 +8,7 @@ import pyarrow as pa
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kgqa.graph import names as module
 from kgqa.graph.model import ENTITY_SCHEMA, Kind, normalised_names
 from kgqa.graph.names import name_form, name_form_column, normalise, normalised_column
 
@@ -60,6 +61,16 @@ def test_normalising_again_changes_nothing(name: str) -> None:
     assert normalise(once) == once or not once.isascii()
     assert once == once.strip()
     assert "  " not in once
+
+
+def test_forms_of_short_texts_alone_are_remembered() -> None:
+    module._short.cache_clear()
+    short, long = "Zoë's  Café ", "a long text, " * 1_000
+    for _ in range(3):
+        assert normalise(short) == "zoë s café"
+        assert normalise(long) == ("a long text " * 1_000).strip()
+    assert module._short.cache_info()[:2] == (2, 1)
+    assert module._short.cache_info().currsize == 1
 
 
 def test_names_and_aliases_of_entities_alone() -> None:

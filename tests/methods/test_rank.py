@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kgqa.graph.store import GraphStore
     from kgqa.methods.base import LinkedQuestion
     from kgqa.paths.ground import GroundedPath
+    from kgqa.paths.schema import Hop
 
 EDGES = [
     ("shop", "sold by", "Ada"), ("shop", "city", "Bonn"), ("shop", "owner", "Bo"),
@@ -56,10 +57,9 @@ class Wanted(PathRanker):
 
     words: tuple[str, ...] = ()
 
-    def logits(self, questions, paths, hops, kept=None):
-        import numpy as np
-
-        return np.array([[9.0 if p in self.words else 0.0 for p in paths] for _ in questions])
+    def logits_at(self, question, rows, hops):
+        texts = [*self._kept.rows]  # in the order of their rows
+        return np.array([9.0 if texts[row] in self.words else 0.0 for row in rows])
 
 
 def wanting(ranker: PathRanker, *paths: str) -> PathRanker:
@@ -123,6 +123,30 @@ def test_the_likeliest_relation_path_answers(store: SqliteStore, ranker: PathRan
     asked = about(store, "Ada", question="what is sold by Ada?")
     assert answer.confidence < answered(store, rank(wanted), asked).confidence < 1
     assert all("^sold by" in path.text for path in answer.paths[:2])
+
+
+def test_texts_of_relation_paths_are_looked_up_once(
+    store: SqliteStore, ranker: PathRanker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = module.RankWords(store, WalkRules(2, "both"))
+    steps = relation_paths(store, int(store.keys_of(["Ada"])[0]), words.rules)[0].steps
+    fresh = replace(ranker, _kept=type(ranker._kept)())
+    before = [words.logits(fresh, asked, steps) for asked in ("who sold x?", "where is x?")]
+    texts: list[str] = []
+    path = module.RankWords.path
+
+    def counted(self: module.RankWords, steps: Sequence[Hop]) -> str:
+        texts.append(path(self, steps))
+        return texts[-1]
+
+    monkeypatch.setattr(module.RankWords, "path", counted)
+    again = words.logits(fresh, "who sold x?", steps)
+    np.testing.assert_array_equal(again, before[0])
+    words.nearest(fresh, "who sold x?", [(hop,) for one in steps for hop in one])
+    assert texts == [path(words, [hop]) for hop in dict.fromkeys(h for s in steps for h in s)
+                     if (hop,) not in steps]  # fmt: skip
+    fresh._kept.clear()  # as where there are too many
+    np.testing.assert_allclose(words.logits(fresh, "where is x?", steps), before[1], atol=1e-5)
 
 
 def test_how_many_counts_the_list(store: SqliteStore, ranker: PathRanker) -> None:

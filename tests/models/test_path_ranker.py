@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from kgqa.models.path_ranker import (
     OWN_RANKER,
     RANKERS,
     UNIVERSAL,
+    PathRanker,
     RankerCard,
     load_path_ranker,
     ranker_changes,
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kgqa.models.folders import Changes
-    from kgqa.models.path_ranker import PathRanker
 
 WEIGHT = "encoder.layer.0.attention.self.query.weight"
 
@@ -153,6 +154,53 @@ def test_a_text_is_encoded_once(encoder: Path, tmp_path: Path) -> None:
     ranker.logits(["q"], ["a", "b", "a"], [1, 1, 1])
     ranker.logits(["q"], ["b", "c"], [1, 1])
     assert sorted(seen) == ["a", "b", "c", "q"]
+
+
+def test_the_head_is_applied_to_a_text_once(
+    encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_path_ranker(tmp_path, RankerCard(encoder=str(encoder)), {})
+    plain = load(tmp_path, encoder)
+    draw = np.random.default_rng(3)
+    head = tuple(draw.normal(size=size).astype(np.float32) for size in ((2, WIDTH), (WIDTH, 2)))
+    changed: list[int] = []
+    apply = PathRanker._with_head
+
+    def counted(self: PathRanker, vectors: Any) -> Any:
+        changed.append(len(vectors))
+        return apply(self, vectors)
+
+    monkeypatch.setattr(PathRanker, "_with_head", counted)
+    ranker = dataclasses.replace(plain, head=head)  # of the same texts
+    plain.vectors(["a", "b"])
+    ranker.vectors(["a", "c", "a"])
+    ranker.vectors(["d", "b", "c"])
+    assert sum(changed) == 4
+    for text in "abcd":
+        vector = plain.vectors([text])
+        once = vector + vector @ head[0].T @ head[1].T
+        np.testing.assert_allclose(ranker.vectors([text]), once / np.linalg.norm(once), atol=1e-5)
+    assert sum(changed) == 4
+    before = ranker.vectors(["a"])
+    ranker.head = head[0] * 2, head[1]
+    assert np.abs(ranker.vectors(["a"]) - before).max() > 1e-3
+
+
+def test_rows_hold_until_texts_are_forgotten(
+    encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_path_ranker(tmp_path, RankerCard(encoder=str(encoder)), {})
+    ranker = load(tmp_path, encoder)
+    monkeypatch.setattr("kgqa.models.path_ranker._MOST_KEPT", 3 * WIDTH * 4)
+    vectors = {text: ranker.encoder.encode([text]) for text in "abcde"}
+    era, rows = ranker.era, ranker.rows(["a", "b", "c"])
+    assert ranker.era is era
+    np.testing.assert_allclose(ranker.at(rows[1:2]), vectors["b"], atol=1e-5)
+    rows = ranker.rows(["d", "a"])
+    assert ranker.era is not era
+    np.testing.assert_allclose(ranker.at(rows), np.vstack([vectors["d"], vectors["a"]]), atol=1e-5)
+    for text, vector in vectors.items():
+        np.testing.assert_allclose(ranker.vectors([text]), vector, atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from kgqa.errors import ModelError, ModelNotFoundError
+from kgqa.models.bert import _linear
 from kgqa.models.locate import minilm_folder
 from kgqa.models.sentences import load_sentence_encoder, load_trainable_encoder
 from kgqa.progress import Silent
@@ -132,3 +133,15 @@ def test_a_model_of_other_layers_is_refused(tmp_path: Path) -> None:
 def test_what_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ModelNotFoundError, match="no-such"):
         load(str(tmp_path / "no-such"), tmp_path)
+
+
+@pytest.mark.parametrize("shape", [(96, 24), (20, 24), (32, 7)])
+def test_a_product_is_the_same_for_few_tokens_and_many(shape: tuple[int, int]) -> None:
+    draw = np.random.default_rng(1)
+    weight, bias = draw.normal(size=shape).astype(np.float32), draw.normal(size=shape[0])
+    state = draw.normal(size=(80, shape[1])).astype(np.float32)
+    every = state @ weight.T + bias.astype(np.float32)
+    for tokens in (1, 2, 24, 25, 63, 64, 80):
+        made = _linear(state[:tokens], (weight, bias.astype(np.float32)))
+        assert made.flags.c_contiguous
+        np.testing.assert_allclose(made, every[:tokens], atol=1e-5)

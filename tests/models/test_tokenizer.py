@@ -6,15 +6,21 @@ import subprocess
 import sys
 from itertools import cycle, pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AddedToken, AutoTokenizer, PreTrainedTokenizerFast
 
+import kgqa.models.tokenizer as tokenizer_module
 from kgqa.errors import ModelError
 from kgqa.models.tokenizer import DIFFICULT, HFEncoder, bare_encoder
 from tests.trie.real_tokenizers import real_encoder, with_spaces
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 ROOT = Path(__file__).parents[2]
 LLAMA3, QWEN1 = (pytest.param(name, marks=pytest.mark.long) for name in ("llama3", "qwen1"))
@@ -206,8 +212,53 @@ def test_what_a_worker_imports_holds_no_model_library() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def assert_same_together(encoder: HFEncoder) -> None:
+    plain = [chr(at) for at in range(33, sys.maxunicode, 23) if chr(at).isprintable()]
+    names = [f" {one}{two} {two} {one}x" for one, two in pairwise(plain)]
+    names += [gap + name for gap in ("", " ", "  ") for name in DIFFICULT]
+    names += [" ", "", " Ġ", " aĠb Ġc", " it's", " 's", " 12 3456", " a ", " a\tb", " a\u00a0b"]
+    names += [f" {token} x" for token in encoder.added_tokens]
+    alone = [encoder.encode([name])[0] for name in names]
+    assert encoder.encode(names) == alone
+    assert encoder.encode(names[::-1]) == alone[::-1]
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama2", LLAMA3, QWEN1])
+def test_many_names_get_the_ids_that_each_gets(name: str) -> None:
+    assert_same_together(real_encoder(name))
+
+
 @pytest.mark.model
-def test_many_names_get_the_ids_that_each_gets(smollm_folder: Path) -> None:
-    encoder = HFEncoder(AutoTokenizer.from_pretrained(smollm_folder))
-    names = [*DIFFICULT, "<|im_end|> in a name", *(f"Name {number} é" for number in range(1_000))]
-    assert encoder.encode(names) == [encoder.encode([name])[0] for name in names]
+def test_many_names_get_the_ids_that_each_gets_in_the_offline_model(encoder: HFEncoder) -> None:
+    assert_same_together(encoder)
+
+
+@pytest.mark.model
+def test_many_names_are_encoded_in_few_texts(
+    encoder: HFEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts: list[str] = []
+
+    def counted(tokenizer: Tokenizer, some: Sequence[str]) -> list[list[int]]:
+        texts.extend(some)
+        return one_by_one(tokenizer, some)
+
+    one_by_one = tokenizer_module._one_by_one
+    bare = bare_encoder(encoder)
+    assert bare is not None
+    names = [f" Name {number} of many" for number in range(6_400)]
+    monkeypatch.setattr(tokenizer_module, "_one_by_one", counted)
+    for one in (encoder, bare):
+        texts.clear()
+        one.encode(names)
+        assert len(texts) == 100
+
+
+def test_names_are_encoded_one_by_one_where_the_vocabulary_has_no_space() -> None:
+    vocab = {character: at for at, character in enumerate(["</s>", *"abcdefgh", "ab"])}
+    tokenizer = Tokenizer(models.BPE(vocab, [("a", "b")]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    encoder = HFEncoder(PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="</s>"))
+    names = [" ab c", " ", "ab", " d"] * 500
+    assert encoder.splits_at_spaces
+    assert encoder.encode(names) == [[9, 3], [], [9], [4]] * 500

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kgqa.graph.model import keys_array
+from kgqa.graph.sqlite import SqliteStore
 from kgqa.paths import schema as module
 from kgqa.paths.schema import Schema
 from kgqa.paths.walk import FIRST, SECOND, WalkRules, hops_out_of
@@ -48,6 +54,31 @@ def test_a_relation_that_others_of_its_kind_have_is_missing(tmp_path: Path) -> N
         assert schema.missing(own_hops(store, "team a")) == []
 
 
+@given(
+    kinds=st.dictionaries(
+        st.frozensets(st.tuples(st.integers(0, 5), st.just(-1)), min_size=1),
+        st.integers(1, 9),
+        max_size=8,
+    ),
+    own=st.lists(st.tuples(st.integers(0, 6), st.just(-1))),
+)
+def test_missing_are_the_usual_hops_of_those_that_share_most(
+    kinds: dict[frozenset[tuple[int, int]], int], own: list[tuple[int, int]]
+) -> None:
+    schema = Schema.__new__(Schema)
+    schema._kinds = Counter(kinds)
+    mine = frozenset(own)
+    like = {k: n for k, n in kinds.items() if len(k & mine) >= module._LIKE * len(k | mine)}
+    having: Counter[tuple[int, int]] = Counter()
+    for kind, count in like.items():
+        having.update(dict.fromkeys(kind - mine, count))
+    usual = module._USUAL * sum(like.values())
+    assert schema.missing(own) == sorted(hop for hop, n in having.items() if n >= usual)
+    for hop in ((at, -1) for at in range(7)):
+        both = any({hop, (hop[0] ^ 1, -1)} <= kind for kind in kinds)
+        assert schema.both_ways(hop) == both
+
+
 def test_common_hops_are_those_that_most_entities_have(tmp_path: Path) -> None:
     with company(tmp_path) as store:
         schema = Schema(store, RULES)
@@ -66,6 +97,33 @@ def test_examples_are_what_a_relation_leads_to(tmp_path: Path) -> None:
         assert len(back) == 2
         assert all(one.startswith("service") for one in back)
         assert schema.examples((98, -1)) == ()
+
+
+def test_a_sample_is_taken_once_a_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with company(tmp_path) as made:
+        assert isinstance(made, SqliteStore)
+        first, path = Schema(made, RULES), made.path
+    asked: list[str] = []
+    query = SqliteStore.query
+
+    def counted(self: SqliteStore, text: str, *more: Any) -> list[Any]:
+        asked.append(text)
+        return query(self, text, *more)
+
+    monkeypatch.setattr(SqliteStore, "query", counted)
+    with SqliteStore(path) as store:
+        asked.clear()
+        again = Schema(store, RULES)
+        assert asked == []
+        assert again._to_json() == first._to_json()
+        assert again.hops() == first.hops()
+        assert all(again.examples(hop) == first.examples(hop) for hop in first.hops())
+        Schema(store, WalkRules(2, "out"))
+        assert asked, "other walks have another sample"
+        asked.clear()
+        store.info = replace(store.info, version="next")
+        Schema(store, RULES)
+        assert asked
 
 
 def test_a_large_kg_is_sampled_at_places_all_over_it(
