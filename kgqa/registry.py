@@ -417,7 +417,7 @@ METHODS = Registry(
         Entry(
             "auto",
             "kgqa.methods.ensemble:Auto",
-            "query, rank or kg-cot, by the question and the KG; gcr, too, if kg-cot and rank differ",
+            "query, rank or kg-cot, by the question and the KG; also gcr if kg-cot and rank differ",
             "kgqa.methods.options:AutoOptions",
         ),
     ),
