@@ -339,7 +339,7 @@ LOADERS = Registry(
         Entry(
             "tables",
             "kgqa.loaders.tabular:TablesLoader",
-            "your own tables, one row a thing: CSV, Parquet, Excel, SQLite, a database",
+            "your own tables, one thing a row: CSV, Parquet, Excel, SQLite, a database",
         ),
         Entry(
             "triples",
@@ -354,7 +354,7 @@ LOADERS = Registry(
         Entry(
             "rdf",
             "kgqa.loaders.rdf:RdfLoader",
-            "RDF as it is: Turtle, TriG, N-Quads, N3, RDF/XML (OWL), JSON-LD",
+            "RDF: Turtle, TriG, N-Quads, N3, RDF/XML (OWL), JSON-LD",
         ),
         Entry(
             "text",
@@ -417,7 +417,7 @@ METHODS = Registry(
         Entry(
             "auto",
             "kgqa.methods.ensemble:Auto",
-            "what suits the KG: kg-cot, rank and gcr if trained for it, otherwise rank",
+            "query, rank or kg-cot, by the question and the KG; also gcr if kg-cot and rank differ",
             "kgqa.methods.options:AutoOptions",
         ),
     ),

@@ -83,8 +83,7 @@ class ConceptnetOptions(Options):
     language: str = flag("en", "Language of both ends of an edge; separate several with commas.")
     senses: Literal["fold", "keep"] = flag(
         "fold",
-        "Whether a concept with a part of speech or a sense becomes its term, or stays an entity "
-        "of its own.",
+        "Join concepts that differ only in part of speech or sense into one term, or keep them.",
     )
     min_weight: float | None = flag(
         None, "Minimum weight of the assertions to keep.", allow_inf_nan=False

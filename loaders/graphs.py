@@ -34,9 +34,7 @@ class GraphOptions(Options):
 
     heading: ClassVar[str] = "graph"
 
-    relation: str = flag(
-        UNNAMED, "Relation of the edges of which the file does not say which they are."
-    )
+    relation: str = flag(UNNAMED, "Relation of the edges that have none in the file.")
     direction: Direction = option("both", "Direction in which paths may follow an edge.")
 
 

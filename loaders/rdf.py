@@ -92,15 +92,13 @@ class RdfOptions(Options):
         None, "Format of the files (by default found from the ending or the first bytes)."
     )
     base: str | None = flag(None, "Base of relative IRIs (by default one made of the file's name).")
-    labels: str | None = flag(
-        None, "IRIs of further properties whose texts are names, separated by commas."
-    )
+    labels: str | None = flag(None, "IRIs of further properties of names, separated by commas.")
     language: str = flag("en", "Language of labels and texts; its regions and untagged texts too.")
     direction: Direction = flag("both", "Direction in which paths may follow an edge.")
     type_relation: str | None = option(
         None,
-        "Relation that says of what kind a thing is (by default `rdf:type`, and others found by "
-        "name and tails); `none` if no relation does.",
+        "Relation that gives types, or `none` (by default `rdf:type`, and others found by name and "
+        "tails).",
     )
     mediators: str = option(
         "_:", "Pattern that matches the start of the ids that are mediators if they have no name."

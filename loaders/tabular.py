@@ -48,8 +48,7 @@ class TablesOptions(Options):
 
     mapping: Path | None = flag(
         None,
-        "What the tables mean: a mapping.toml that a load wrote, edited (by default found from the "
-        "tables).",
+        "A mapping.toml that a load wrote and you edited (by default inferred from the tables).",
     )
     direction: Direction = option("both", "Direction in which paths may follow an edge.")
 

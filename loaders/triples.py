@@ -113,8 +113,7 @@ class TriplesOptions(Options):
     )
     type_relation: str | None = flag(
         None,
-        "Relation that says of what kind a thing is, which becomes a type; `none` if no relation "
-        "does (by default found by its name and its tails).",
+        "Relation that gives types, or `none` (by default found by its name and its tails).",
     )
     mediators: str | Path | None = flag(
         None,

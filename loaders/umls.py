@@ -238,8 +238,7 @@ class UmlsOptions(Options):
     language: str = flag("ENG", "Language of names, as in MRCONSO's LAT.")
     sources: str | None = flag(
         None,
-        "Vocabularies (SAB, separated by commas) whose names, definitions and relations to keep "
-        "(by default all). Semantic types are kept whatever the source.",
+        "Vocabularies to keep (SAB, separated by commas; by default all); semantic types are kept.",
     )
 
 

@@ -144,6 +144,13 @@ def test_the_version_is_one_and_the_changelog_begins_with_it() -> None:
     assert newest[1] == __version__
 
 
+def test_an_entry_of_the_changelog_is_one_line_that_fits_a_screen() -> None:
+    lines = (CHECKOUT / "CHANGELOG.md").read_text("utf-8").splitlines()
+    entries = [line for line in lines if line.strip() and not line.startswith(("#", "**"))]
+    assert entries
+    assert [line for line in entries if len(line) > 120 or not line.startswith("- ")] == []
+
+
 def test_the_image_is_built_from_what_is_pinned() -> None:
     text = (CHECKOUT / "Dockerfile").read_text("utf-8")
     given = dict(re.findall(r"^ARG (\w+)=(\S+)$", text, re.MULTILINE))

@@ -28,7 +28,7 @@ STOPPED = 130  # the exit code of a program that Ctrl-C ended
 
 COMMANDS = {
     "setup": "Install the offline models, once.",
-    "ingest": "Load your tables, triples or texts, or a dump (Freebase, ConceptNet, UMLS).",
+    "ingest": "Load tables, triples, RDF, graphs, text or a dump (Freebase, ConceptNet, UMLS).",
     "update": "Add triples to a KG, and remove others.",
     "ask": "Answer questions with facts, and show the path of facts behind each answer.",
     "serve": "Serve a page, an HTTP API, a chat endpoint and MCP.",
@@ -42,7 +42,7 @@ COMMANDS = {
     "rm": "Delete a KG, its index and what it learned.",
     "status": "Show the KGs, models and indexes, and what is missing.",
     "options": "List methods, searches, loaders, stores and formats with their options.",
-    "attach": "Use an existing Neo4j database, read-only.",
+    "attach": "Use a Neo4j database or a SPARQL endpoint as it is, read-only.",
     "eval": "Answer a file of questions and measure it, or compare two runs.",
     "train": "Train an adapter or a graph reasoner.",
 }

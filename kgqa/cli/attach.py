@@ -44,7 +44,7 @@ def attach(
 ) -> None:
     """Use a Neo4j database or a SPARQL endpoint as it is, read-only; nothing is written to it.
 
-    What its nodes are called is found, printed and kept in attached.toml in the KG's folder, which
+    The names of its nodes are found, printed and kept in attached.toml in the KG's folder, which
     can be edited. Questions read the database as it is when they are asked. To detach a KG, delete
     its folder in the home.
     """

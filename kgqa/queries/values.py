@@ -196,7 +196,7 @@ def sort_key(value: Value) -> tuple[int, Any]:
 
 
 def order_key(value: Value, type_: str = "") -> tuple[int, Any] | None:
-    """Return a value's sort key; None for a text that is no date or duration where ``type_`` is."""
+    """Return a value's sort key; None for a text that cannot be read as the type ``type_``."""
     if isinstance(value, str) and type_ in (*MOMENTS, "duration"):
         when = length(value) if type_ == "duration" else moment(value)
         return None if when is None else (_rank(value), when)
