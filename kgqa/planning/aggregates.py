@@ -23,6 +23,7 @@ from kgqa.planning.question_words import (
     is_dated,
     is_year,
     ordinal,
+    ranks_by_nothing,
     superlative,
 )
 from kgqa.planning.two_step_plans import best_first, counted_after
@@ -127,6 +128,7 @@ class WholeSearch:
         ordered = bool(near & known.said)
         # a property without an order cannot be the criterion of "most"
         barred = any(p.property.unordered and best & {*self._read.words_of(p)} for p in places)
+        by_nothing = not self._read.plain and ranks_by_nothing(self._read.question)
         named = {_owner(one) for one in state.where if one.operator == "=" and (
             isinstance(one.left, NodeRef) or one.left in state.names)}  # fmt: skip
         for aggregate, odds in self._aggregates(pattern, places, state):
@@ -157,6 +159,9 @@ class WholeSearch:
                             ("order", place.ref, descending),
                             partial(self._order, place, known, descending),
                         )
+                        spent = place.owned in state.used or not self._read.words_of(place)
+                        if spent and place.ref.owner != NodeRef(0) and by_nothing:
+                            weight += WEIGHTS["order_without_criterion"]
                         if weight > -4:
                             orders.append((ref, descending, logp + weight))
             orders = [order for order in orders if not _is_of_one(order[0], state)]
@@ -169,6 +174,9 @@ class WholeSearch:
                         or not any(isinstance(one, PropertyRef) for one in plan.give)
                     )
                     score_ = score + weight + WEIGHTS["named_thing_given"] * alone
+                    score_ += WEIGHTS["number_of_named_thing"] * (
+                        plain and self._gives_number(plan, places, state)
+                    )
                     yield ScoredPlan(plan, score_)
                     if isinstance(by, PropertyRef) and (two := best_first(plan)):
                         yield ScoredPlan(two, score_)
@@ -546,6 +554,13 @@ class WholeSearch:
         """Return whether the question asks for the value of ``place``, not for nodes with it."""
         named = self._names_itself(state) and place.of_answer
         return named or self._read.asks_for(place)
+
+    def _gives_number(self, plan: Plan, places: Sequence[Place], state: ConditionState) -> bool:
+        """Return whether a plan outputs a numeric property of a named node: "how many games"."""
+        asked = HOW_MANY.match(self._read.question) and self._names_itself(state)
+        return bool(asked) and any(
+            place.ref == plan.give[0] and self._read.asks_for(place) for place in places
+        )
 
     def _names_itself(self, state: ConditionState) -> bool:
         """Return whether the question names the nodes that a plan outputs."""

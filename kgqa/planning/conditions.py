@@ -368,19 +368,22 @@ class ConditionSearch:
                 elif type_ in NUMBERS and not many:
                     timeless = year and not is_dated(place.property)
                     near += WEIGHTS["year_on_other_number"] * bool(timeless)
+                    near += WEIGHTS["year_on_date"] * bool(year and not timeless)
                     added = self._add(state, place, operator, value, near)
                     yield added
                     for other in self._beside(place, literal, places):
                         yield self._add(added, other, operator, value, near)
                 elif when := _in_time(literal, value, type_):
-                    yield self._add(state, place, operator, when, near)
+                    yield self._add(state, place, operator, when, WEIGHTS["date_by_type"] + near)
             elif literal.kind == "date" and len(str(value)) == 2:  # a month of any year
                 if type_ in DATES:
                     part = replace(place, ref=replace(place.ref, part="month"))
-                    yield self._add(state, part, operator, int(value), near)
+                    yield self._add(
+                        state, part, operator, int(value), WEIGHTS["date_by_type"] + near
+                    )
             elif literal.kind == "date":
                 if type_ in DATES:
-                    yield self._add(state, place, operator, value, near)
+                    yield self._add(state, place, operator, value, WEIGHTS["date_by_type"] + near)
                 elif type_ == "integer" and len(str(value)) == 4:
                     yield self._add(state, place, operator, int(value), near)
             elif type_ == "text" and operator in operators(type_):
