@@ -152,7 +152,7 @@ class WholeSearch:
                 if ordered and not descending and not _DOWN.search(self._read.question):
                     logp += WEIGHTS["rising_order"]
                 if grouped and not barred:
-                    orders.append((aggregate.item, descending, logp))  # type: ignore[union-attr]
+                    orders.append((aggregate.item, descending, logp + WEIGHTS["groups_ordered"]))  # type: ignore[union-attr]
                 if plain:
                     for place in places:
                         ref, weight = known.once(
@@ -202,7 +202,9 @@ class WholeSearch:
         weight = max(row[1], -1) if exactly or (beside and place.is_number) else row[1]
         if said:
             weight += WEIGHTS["order_said"] * (1 + exactly)
-        elif self._read.is_measured and not (near & known.said or known.measured):
+        elif near & known.said or known.measured:
+            weight += WEIGHTS["order_unsaid"]
+        elif self._read.is_measured:
             weight += WEIGHTS["order_of_other_dimension"]
         if place.property.many:
             many = said and not _COMMON.search(question)
@@ -216,7 +218,8 @@ class WholeSearch:
             weight = max(weight, 0.0)  # the question can mean nothing else
         if said and not exactly and known.is_part_of_best(place):
             weight += WEIGHTS["order_by_part_of_name"]
-        weight += superlative(question, place.property, descending)
+        worth = superlative(question, place.property, descending)
+        weight += worth + WEIGHTS["superlative_of_answer"] * (worth > 0 and place.of_answer)
         near = self._read.mentions.after(_MOST, 1) & said_words
         if near and not place.of_answer and not exactly:
             weight += WEIGHTS[
@@ -250,22 +253,23 @@ class WholeSearch:
         """Yield the possible outputs with scores: the nodes themselves, a total, or groups."""
         whole = self._read.whole["aggregate"]
         having = self._read.whole["having"]["no"]
-        known = self._known.of(places)
+        answer, known = pattern.nodes[0], self._known.of(places)
         if state.having is not None:
             yield from self._compared(state.having.left, places, having)
             return
         yield NodeRef(0), whole["none"] + having
         yield (
             _Total(Aggregate("count", NodeRef(0))),
-            whole["count"] + having,
+            whole["count"] + WEIGHTS["count_of_answers"] * self._read.classes[answer][2] + having,
         )
         for node in range(1, len(pattern.nodes)):
+            odds = self._read.classes[pattern.nodes[node]][2]
             mine = {*self._read.class_words(pattern.nodes[node])}
             said = bool(self._read.mentions.after(_MOST, 1) & mine)  # "the most cuisines"
             first = said and node == pattern.nodes.index(pattern.nodes[node])
             yield (
                 _Grouped(NodeRef(0), Aggregate("count", NodeRef(node))),
-                whole["group"] + having + WEIGHTS["most_of_class"] * first,
+                whole["group"] + odds + having + WEIGHTS["most_of_class"] * first,
             )
         yield from self._by_part(pattern, places)
         yield from self._revenue(pattern, places)
@@ -289,7 +293,7 @@ class WholeSearch:
                 )
             each_of = bool(self._read.of_each & {*self._read.words_of(place)})
             if (row[2] > -2 or each_of) and place.of_answer and not self._read.is_name(place):
-                odds = max(row[2], -2)
+                odds = self._read.classes[answer][2] + max(row[2], -2)
                 yield (
                     _Grouped(place.ref, Aggregate("count", NodeRef(0))),
                     whole["group"] + odds + having - 1,

@@ -337,6 +337,7 @@ class ConditionSearch:
         """Yield the state with a literal unused, and with each comparison that it may be."""
         kind = "quoted" if literal.kind == "text" else literal.kind
         times = WEIGHTS["unused_literal_of_triples"] if self._read.plain else 1.0
+        times += WEIGHTS["unused_comparison"] * (literal.operator not in ("=", "contains"))
         if kind == "quoted" and str(literal.value) in self._read.parts.names:
             yield state
             return
@@ -476,7 +477,7 @@ class ConditionSearch:
             bonus = WEIGHTS["number_before_class"] * bool(
                 name in self._read.classes and self._counts(after, name)
             )
-            score = state.score + bonus
+            score = state.score + self._read.classes[name][2] + bonus
             score += self._read.whole["having"]["yes"] - self._read.whole["having"]["no"]
             yield replace(state, having=count, score=score)
 

@@ -51,12 +51,12 @@ UNUSED = {
     "number": WEIGHTS["unused_number"],
     "date": WEIGHTS["unused_date"],
 }
-# what the scorer's log-odds of each role of a part count, as kgqa.models.plan_scorer.ROLES;
-# that a class is counted decided nothing on any list
-_CLASS = (WEIGHTS["class_used"], WEIGHTS["class_answer"])
+# what the scorer's log-odds of each role of a part count, as kgqa.models.plan_scorer.ROLES
+_CLASS = (WEIGHTS["class_used"], WEIGHTS["class_answer"], WEIGHTS["class_counted"])
 _CLASS_OF_TRIPLES = (
     WEIGHTS["class_of_triples_used"],
     WEIGHTS["class_of_triples_answer"],
+    WEIGHTS["class_of_triples_counted"],
 )
 _HOP = (WEIGHTS["hop_used"], WEIGHTS["hop_tail"], WEIGHTS["hop_without"])
 _PROPERTY = (
@@ -524,7 +524,7 @@ class QuestionReading:
 
 def _weighted(weights: Sequence[float], odds: Sequence[float]) -> list[float]:
     """Return the log-odds of each role by its weight."""
-    return [weight * one for weight, one in zip(weights, odds, strict=False)]
+    return [weight * one for weight, one in zip(weights, odds, strict=True)]
 
 
 def is_id(place: Place) -> bool:

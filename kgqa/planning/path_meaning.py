@@ -1,8 +1,8 @@
 """How well a plan's paths fit the question: from what it names to what it asks for.
 
 The plan scorer reads the schema a part at a time; the path ranker (:mod:`kgqa.models.path_ranker`)
-has learnt what whole paths are called. Its log-odds that a path fits, against the option that none
-does, count in the plan's score by one weight.
+has learnt what whole paths are called. How much worse a plan's paths fit than those of the plan
+whose paths fit best counts in its score by one weight.
 """
 
 from __future__ import annotations
@@ -48,14 +48,18 @@ def by_meaning(
     ranker = load_ranker()
     kept = ranker.keep_in(folder) if folder.is_dir() else None
     cosines = ranker.vectors(questions) @ ranker.vectors(texts, kept).T
-    ranked = []
-    for one, some in zip(plans, paths, strict=True):
-        if some:
-            rows = [cosines[questions.index(asked), texts.index(text)] for asked, text, _ in some]
-            fits = ranker.scaled(np.array(rows, np.float32), [hops for *_, hops in some])
-            odds = float(fits.mean()) - ranker.none
-            one = replace(one, score=one.score + WEIGHTS["path_meaning"] * odds)
-        ranked.append(one)
+    fits: list[float | None] = []
+    for some in paths:
+        rows = [cosines[questions.index(asked), texts.index(text)] for asked, text, _ in some]
+        logits = ranker.scaled(np.array(rows, np.float32), [hops for *_, hops in some])
+        fits.append(float(logits.mean()) if some else None)
+    best = max(one for one in fits if one is not None)
+    ranked = [
+        one
+        if fit is None
+        else replace(one, score=one.score + WEIGHTS["path_meaning"] * (fit - best))
+        for one, fit in zip(plans, fits, strict=True)
+    ]
     return sorted(ranked, key=lambda one: -one.score)
 
 

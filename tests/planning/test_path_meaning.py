@@ -44,8 +44,6 @@ class _Reading:
 class _Ranker:
     """A ranker of two words: a path with the first fits, another does not."""
 
-    none = 0.0
-
     def __init__(self, fits: str) -> None:
         self.fits, self.read = fits, list[str]()
 
@@ -90,6 +88,17 @@ def test_the_plan_whose_path_fits_comes_first_and_others_keep_their_order() -> N
     ]
     ranked, _ = _ranked("Who? led by Harbour", ["Harbour"], "led by", plans)
     assert [one.plan.hops[0].relation for one in ranked] == ["led by", "member of", "knows"]
+
+
+def test_the_best_path_adds_nothing_so_that_a_plan_without_a_name_keeps_its_place() -> None:
+    plans = [
+        'Person <[led by] Team | Team = "Harbour" | give Person',
+        "Person | give Person",
+        'Person knows> Team | Team = "Harbour" | give Person',
+    ]
+    ranked, _ = _ranked("Who? led by Harbour", ["Harbour"], "led by", plans)
+    assert [one.score for one in ranked[:2]] == [0.0, 0.0]
+    assert ranked[2].score < 0
 
 
 def test_other_entities_are_left_out_of_the_question() -> None:
