@@ -86,9 +86,9 @@ class RankWords:
         era, known = self._rows
         if era is not ranker.era or len(known) >= _MOST_TEXTS:
             era, known = self._rows = ranker.era, {}
-        paths = [tuple(steps) for steps in every]
+        paths = list(map(tuple, every))
         try:
-            return [known[steps] for steps in paths]
+            return list(map(known.__getitem__, paths))
         except KeyError:
             new = [steps for steps in dict.fromkeys(paths) if steps not in known]
         found = ranker.rows([self.path(steps) for steps in new], self._kept_of(ranker))
@@ -179,10 +179,15 @@ class RankWords:
         Of very many, all but the ``MOST_RANKED`` nearest get -inf.
         """
         logits = np.full(len(every), -np.inf, np.float32)
+        question = ranker.vectors([asked])  # before rows are read, since it may forget them
         read: Sequence[int] = range(len(every))
         if len(every) > MOST_RANKED:
+            if max(map(len, every)) == 1:  # a hop's vector is the path's: all have their logits
+                near = ranker.logits_at(question, self._rows_of(ranker, every), [1] * len(every))
+                nearest = np.argsort(-near, kind="stable")[:MOST_RANKED]
+                logits[nearest] = near[nearest]
+                return logits
             read = self.nearest(ranker, asked, every)[:MOST_RANKED]
-        question = ranker.vectors([asked])  # before rows are read, since it may forget them
         paths = [every[at] for at in read]
         rows = self._rows_of(ranker, paths)
         logits[read] = ranker.logits_at(question, rows, list(map(len, paths)))

@@ -347,6 +347,15 @@ def test_of_very_many_relation_paths_the_nearest_are_read(
     monkeypatch.setattr(module, "MOST_RANKED", 3)
     logits = words.logits(ranker, asked, steps)
     assert np.flatnonzero(np.isfinite(logits)).tolist() == sorted(order[:3])
+    alone = [(hop,) for hop in dict.fromkeys(hop for one in steps for hop in one)]
+    assert len(alone) > 3
+    monkeypatch.setattr(module.RankWords, "nearest", None)  # each hop has its vector already
+    some = words.logits(ranker, asked, alone)
+    monkeypatch.setattr(module, "MOST_RANKED", 99)
+    every = words.logits(ranker, asked, alone)
+    best = np.sort(np.argsort(-every, kind="stable")[:3])
+    assert np.flatnonzero(np.isfinite(some)).tolist() == best.tolist()
+    np.testing.assert_allclose(some[best], every[best], rtol=1e-5)
 
 
 def test_more_answers_than_paths_that_are_asked_for(store: SqliteStore, ranker: PathRanker) -> None:
