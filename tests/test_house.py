@@ -82,7 +82,7 @@ TOO_LONG = {
     "answers": 0, "lexicon": 0, "linking": 0, "methods": 0, "planning": 16, "understanding": 0,
 }  # fmt: skip
 FRACTIONS = {
-    "answers": 1, "lexicon": 1, "linking": 20, "methods": 10, "planning": 122, "understanding": 1,
+    "answers": 1, "lexicon": 1, "linking": 20, "methods": 10, "planning": 4, "understanding": 1,
 }  # fmt: skip
 
 
