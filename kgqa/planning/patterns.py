@@ -165,58 +165,63 @@ class PatternSearch:
     def _longer(self, pattern: Pattern) -> Iterator[Pattern]:
         """Yield the pattern extended by a way to a mentioned class, or by one hop."""
         yield from self._bridged(pattern)
-        nodes = pattern.nodes
-        between = {(hop.source, hop.relation, hop.target) for hop in pattern.hops}
+        nodes, question = pattern.nodes, self._read.question
         walked = {
             (hop.relation, frozenset((nodes[hop.source], nodes[hop.target])))
             for hop in pattern.hops
         }
-        plain = self._read.plain
         for (head, relation, tail), odds in self._read.hops.items():
             again = any(relation == name for name, _ in walked)
-            worth = (
-                WEIGHTS["relation_again"] if again else odds[0]
-            )  # the log-odds of a relation count once
+            # the log-odds of a relation count once
+            worth = WEIGHTS["relation_again"] if again else odds[0]
             ends = frozenset((head, tail))
             if not again and any(two == ends for _, two in walked):
-                both = all(
-                    said
-                    for one, said in self._read.said.items()
-                    if frozenset((one[0], one[2])) == ends
-                    and (one[1] == relation or (one[1], ends) in walked)
-                )
+                both = self._says_both(relation, ends, walked)
                 worth = worth if both else min(worth, 0.0) + WEIGHTS["parallel_again"]
             phrase = self._read.phrases[head, relation, tail]
-            turned = turn(self._read.question, phrase) if head == tail or plain else 0.0
+            turned = turn(question, phrase) if head == tail or self._read.plain else 0.0
             for at, name in enumerate(nodes):
                 for inverse, near, far in ((False, head, tail), (True, tail, head)):
                     if near != name or far not in self._read.classes:
                         continue
-                    score = (
-                        pattern.score + worth + (0 if again else _side(odds[1] + turned, inverse))
-                    )
+                    side = 0 if again else _side(odds[1] + turned, inverse)
+                    score = pattern.score + worth + side
                     if inverse and not (at or name):  # "official language" leads to languages
                         noun = phrase.split()[-1]
-                        score += WEIGHTS["relation_names_answer"] * names_class(
-                            self._read.question, noun
-                        )
-                    for other in range(at + 1, len(nodes)):  # both relations between the same two
-                        if nodes[other] == far and (at, relation, other) not in between:
-                            hop = Hop(at, relation, other, inverse)
-                            yield replace(
-                                pattern,
-                                hops=(*pattern.hops, hop),
-                                score=score,
-                            )
-                    if far in nodes:
-                        score += WEIGHTS["second_of_class"]
-                    else:
-                        score += self._read.classes[far][0] + self._of_values(far)
+                        score += WEIGHTS["relation_names_answer"] * names_class(question, noun)
                     hop = Hop(at, relation, len(nodes), inverse)
-                    yield Pattern(
-                        (*pattern.nodes, far), (*pattern.hops, hop), score,
-                        (*pattern.away, pattern.away[at] + 1),
-                    )  # fmt: skip
+                    yield from self._with_hop(pattern, hop, far, score)
+
+    def _says_both(
+        self, relation: str, ends: frozenset[str], walked: set[tuple[str, frozenset[str]]]
+    ) -> bool:
+        """Return whether the question mentions ``relation`` and the walked ones of its classes.
+
+        ``ends``: the classes; relations of them that are not walked are left out.
+        """
+        return all(
+            said
+            for (head, name, tail), said in self._read.said.items()
+            if frozenset((head, tail)) == ends and (name == relation or (name, ends) in walked)
+        )
+
+    def _with_hop(self, pattern: Pattern, hop: Hop, far: str, score: float) -> Iterator[Pattern]:
+        """Yield a pattern with a hop to a later node of the class ``far``, and to a new one.
+
+        ``score``: the pattern's with the hop, but without its class.
+        """
+        nodes = pattern.nodes
+        between = {(one.source, one.relation, one.target) for one in pattern.hops}
+        for other in range(hop.source + 1, len(nodes)):  # both relations between the same two
+            if nodes[other] == far and (hop.source, hop.relation, other) not in between:
+                back = replace(hop, target=other)
+                yield replace(pattern, hops=(*pattern.hops, back), score=score)
+        if far in nodes:
+            score += WEIGHTS["second_of_class"]
+        else:
+            score += self._read.classes[far][0] + self._of_values(far)
+        away = (*pattern.away, pattern.away[hop.source] + 1)
+        yield Pattern((*nodes, far), (*pattern.hops, hop), score, away)
 
 
 def _side(odds: float, inverse: bool) -> float:
