@@ -5,26 +5,23 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from functools import partial
-from heapq import nlargest
 from typing import TYPE_CHECKING
 
 from kgqa.errors import PlanError
 from kgqa.lexicon.english import words
 from kgqa.paths.words import relation_phrase
-from kgqa.planning.evidence import MOST_ODDS, is_id
+from kgqa.planning.evidence import is_id
 from kgqa.planning.negation import absence, denies_verb, with_last
-from kgqa.planning.place_words import KnownPlaces, says_age
+from kgqa.planning.orders import MOST, OrderSearch
+from kgqa.planning.place_words import KnownPlaces
 from kgqa.planning.question_words import (
     DATE_PART,
     NO,
     ORDERED,
     PREPOSITION,
     asks_one,
-    is_dated,
     is_year,
     ordinal,
-    ranks_by_nothing,
-    superlative,
 )
 from kgqa.planning.two_step_plans import best_first, counted_after
 from kgqa.queries.check import NUMBERS
@@ -58,19 +55,9 @@ WEIGHTS = weights("planning")
 HOW_MANY = re.compile(
     rf"\W*{PREPOSITION}(?:how many|count|number of|what is the (?:number|count))\b", re.I
 )
-_FIRST = re.compile(r"\b(?:first|earliest)\b", re.I)
-_LAST = re.compile(
-    r"\b(?:\w+ed|born|left|came|began|won|built|sold|made) last\b"
-    r"(?! (?:\w+day|week|month|year))",
-    re.I,
-)
-_DOWN = re.compile(r"\b(?:desc|decreasing|revers|high|larg|most|top|\w+est\b|first\b|rank)", re.I)
 _DIFFERENT = re.compile(r"different|distinct|unique|diverse|diversity|variety|various")
 _AGGREGATED = re.compile(r"average|mean|total|sum|combined|highest|lowest|maximum|minimum|overall")
-_AGED = re.compile(r"\b(?:young|old|new|lat|earli)est\b|\bmost recent", re.I)
-_COMMON = re.compile(r"\bmost (?:common|frequent|popular|diverse|different|distinct)", re.I)
 _ASKS_NUMBER = re.compile(r"\W*what(?:'s| is| was) the (?:\w+ ){0,2}?", re.I)
-_MOST = re.compile(r"most|fewest|least")
 _QUANTITY = re.compile(r"quantity|qty|units|amount|copies|count", re.I)
 _AMOUNT = re.compile(r"total|amount|sum|paid|value|price|cost|fee", re.I)
 _AMOUNTS = 3  # amount properties tried as a revenue
@@ -104,7 +91,8 @@ class WholeSearch:
     """Generates the complete plans of one reading for a pattern with conditions.
 
     1. Choose an aggregate, with or without groups (:meth:`_aggregates`).
-    2. Choose an order and its direction, also one that applies the limit before a join.
+    2. Choose an order and its direction (:class:`OrderSearch`), also one that applies the limit
+       before a join.
     3. Choose the output columns.
     4. Negate the last hops, where the question has a "no".
     """
@@ -112,6 +100,7 @@ class WholeSearch:
     def __init__(self, reading: QuestionReading) -> None:
         self._read = reading
         self._known = KnownPlaces(reading)
+        self._orders = OrderSearch(reading, self._known)
         self._before_no = self._named_before_no()
 
     def wholes(
@@ -122,118 +111,56 @@ class WholeSearch:
         if state.absent:
             yield from self._without(pattern, places, state, base)
             return
-        best = self._read.mentions.of_best
-        known = self._known.of(places)
-        near = best if ORDERED.search(self._read.question) else set()
-        ordered = bool(near & known.said)
-        # a property without an order cannot be the criterion of "most"
-        barred = any(p.property.unordered and best & {*self._read.words_of(p)} for p in places)
-        by_nothing = not self._read.plain and ranks_by_nothing(self._read.question)
-        named = {_owner(one) for one in state.where if one.operator == "=" and (
-            isinstance(one.left, NodeRef) or one.left in state.names)}  # fmt: skip
         for aggregate, odds in self._aggregates(pattern, places, state):
-            if named and isinstance(aggregate, _Total) and aggregate.item.kind == "count":
-                of = aggregate.item.of
-                one_thing = getattr(of, "owner", of) in named and not any(
-                    place.ref == of and place.property.many for place in places
-                )
-                odds += (
-                    WEIGHTS["named_thing_given"] * one_thing
-                )  # "how many games" of one entity is a value
             plain = isinstance(aggregate, NodeRef)
-            grouped = not plain and not isinstance(aggregate, _Total)
-            score = base + odds
-            unordered = self._read.whole["direction"]["none"] + WEIGHTS["order_left_out"] * (
-                plain and ordered
-            )
-            orders: list[tuple[Item | None, bool, float]] = [(None, False, unordered)]
-            for name, descending in (("desc", True), ("asc", False)):
-                logp = self._read.whole["direction"][name]
-                if ordered and not descending and not _DOWN.search(self._read.question):
-                    logp += WEIGHTS["rising_order"]
-                if grouped and not barred:
-                    orders.append((aggregate.item, descending, logp + WEIGHTS["groups_ordered"]))  # type: ignore[union-attr]
-                if plain:
-                    for place in places:
-                        ref, weight = known.once(
-                            ("order", place.ref, descending),
-                            partial(self._order, place, known, descending),
-                        )
-                        spent = place.owned in state.used or not self._read.words_of(place)
-                        if spent and place.ref.owner != NodeRef(0) and by_nothing:
-                            weight += WEIGHTS["order_without_criterion"]
-                        if weight > -4:
-                            orders.append((ref, descending, logp + weight))
-            orders = [order for order in orders if not _is_of_one(order[0], state)]
-            for by, descending, weight in nlargest(4, orders, key=lambda one: one[2]):
+            number = aggregate.item if isinstance(aggregate, _Grouped) else None
+            # "how many games" of one entity is a value
+            counted = self._counts_named(aggregate, places, state)
+            score = base + (odds + WEIGHTS["named_thing_given"] * counted)
+            orders = self._orders.orders(places, state, number, plain=plain)
+            for by, descending, weight in orders:
                 plan = self._plan(pattern, places, state, aggregate, by, descending)
-                if plan is not None:
-                    alone = self._names_itself(state) and (  # a single entity gives no groups
-                        grouped
-                        or by is not None
-                        or not any(isinstance(one, PropertyRef) for one in plan.give)
-                    )
-                    score_ = score + weight + WEIGHTS["named_thing_given"] * alone
-                    score_ += WEIGHTS["number_of_named_thing"] * (
-                        plain and self._gives_number(plan, places, state)
-                    )
-                    yield ScoredPlan(plan, score_)
-                    if isinstance(by, PropertyRef) and (two := best_first(plan)):
-                        yield ScoredPlan(two, score_)
-                        if HOW_MANY.match(self._read.question) and len(two.give) == 1:
-                            count = Aggregate("count", two.give[0])  # type: ignore[arg-type]
-                            yield ScoredPlan(replace(two, give=(count,)), score_)
-                    counts = state.having and HOW_MANY.match(self._read.question)
-                    if counts and (two := counted_after(plan)):
-                        yield ScoredPlan(two, score_)
+                if plan is None:
+                    continue
+                alone = self._names_itself(state) and (  # a single entity gives no groups
+                    number is not None
+                    or by is not None
+                    or not any(isinstance(one, PropertyRef) for one in plan.give)
+                )
+                worth = score + weight + WEIGHTS["named_thing_given"] * alone
+                worth += WEIGHTS["number_of_named_thing"] * (
+                    plain and self._gives_number(plan, places, state)
+                )
+                yield from self._in_steps(plan, state, worth)
         yield from self._without(pattern, places, state, base)
 
-    def _order(
-        self, place: Place, known: PlaceWords, descending: bool
-    ) -> tuple[PropertyRef, float]:
-        """Return the sort key of a property and its score, without the odds of the direction."""
-        question, row = self._read.question, self._read.properties[place.owned]
-        near = set() if _AGED.search(question) else self._read.mentions.of_best
-        exactly = self._read.measures(place)
-        said_words = {*self._read.words_of(place)}
-        said = exactly or bool(near & said_words)
-        # "the most beer", of beer servings
-        beside = place.of_answer and self._read.mentions.after(_MOST, 1) & said_words
-        weight = max(row[1], -1) if exactly or (beside and place.is_number) else row[1]
-        if said:
-            weight += WEIGHTS["order_said"] * (1 + exactly)
-        elif near & known.said or known.measured:
-            weight += WEIGHTS["order_unsaid"]
-        elif self._read.is_measured:
-            weight += WEIGHTS["order_of_other_dimension"]
-        if place.property.many:
-            many = said and not _COMMON.search(question)
-            return replace(place.ref, part="size"), weight if many else -MOST_ODDS
-        kind = place.property.type
-        unordered = kind in ("boolean", "point") or place.property.unordered
-        unordered |= kind == "text" and not ORDERED.search(question)  # names have no best one
-        if unordered or (is_id(place) and not said):
-            return place.ref, -MOST_ODDS
-        if _AGED.search(question) and known.aged and says_age(place):
-            weight = max(weight, 0.0)  # the question can mean nothing else
-        if said and not exactly and known.is_part_of_best(place):
-            weight += WEIGHTS["order_by_part_of_name"]
-        worth = superlative(question, place.property, descending)
-        weight += worth + WEIGHTS["superlative_of_answer"] * (worth > 0 and place.of_answer)
-        near = self._read.mentions.after(_MOST, 1) & said_words
-        if near and not place.of_answer and not exactly:
-            weight += WEIGHTS[
-                "order_by_summed"
-            ]  # "the most hours" is a sum of hours, "most expensive" is none
-        when = _LAST if descending else _FIRST
-        if when.search(question) and is_dated(place.property) and place.of_answer:
-            odds = self._read.whole["direction"]
-            weight = max(
-                weight,
-                odds["none"] - odds["desc" if descending else "asc"] + WEIGHTS["first_by_date"],
-            )
-            weight += WEIGHTS["first_by_said_date"] * bool(self._read.words_of(place))
-        return place.ref, weight
+    def _counts_named(
+        self, aggregate: NodeRef | _Total | _Grouped, places: Sequence[Place], state: ConditionState
+    ) -> bool:
+        """Return whether a total counts a named entity, or its single values."""
+        if not isinstance(aggregate, _Total) or aggregate.item.kind != "count":
+            return False
+        named = {_owner(one) for one in state.where if one.operator == "=" and (
+            isinstance(one.left, NodeRef) or one.left in state.names)}  # fmt: skip
+        of = aggregate.item.of
+        return getattr(of, "owner", of) in named and not any(
+            place.ref == of and place.property.many for place in places
+        )
+
+    def _in_steps(self, plan: Plan, state: ConditionState, score: float) -> Iterator[ScoredPlan]:
+        """Yield a plan and the plans in two steps that the question may mean by it.
+
+        ``score``: that of all of them.
+        """
+        yield ScoredPlan(plan, score)
+        how_many = HOW_MANY.match(self._read.question)
+        if two := best_first(plan):
+            yield ScoredPlan(two, score)
+            if how_many and len(two.give) == 1:
+                count = Aggregate("count", two.give[0])  # type: ignore[arg-type]
+                yield ScoredPlan(replace(two, give=(count,)), score)
+        if state.having and how_many and (two := counted_after(plan)):
+            yield ScoredPlan(two, score)
 
     def _near(self, words: re.Pattern[str], place: Place, known: PlaceWords) -> float:
         """Score whether a property is mentioned within five words after ``words``, as "average".
@@ -265,7 +192,7 @@ class WholeSearch:
         for node in range(1, len(pattern.nodes)):
             odds = self._read.classes[pattern.nodes[node]][2]
             mine = {*self._read.class_words(pattern.nodes[node])}
-            said = bool(self._read.mentions.after(_MOST, 1) & mine)  # "the most cuisines"
+            said = bool(self._read.mentions.after(MOST, 1) & mine)  # "the most cuisines"
             first = said and node == pattern.nodes.index(pattern.nodes[node])
             yield (
                 _Grouped(NodeRef(0), Aggregate("count", NodeRef(node))),
@@ -305,7 +232,7 @@ class WholeSearch:
                 and not place.of_answer
                 and place.owned[2] not in known.answer_names
                 and not self._read.asks_average  # "the most expensive on average"
-                and bool(self._read.mentions.after(_MOST, 2) & {*self._read.words_of(place)})
+                and bool(self._read.mentions.after(MOST, 2) & {*self._read.words_of(place)})
             )
             if most:
                 near = WEIGHTS["aggregate_said"]
@@ -385,7 +312,7 @@ class WholeSearch:
         if HOW_MANY.match(self._read.question):
             total = Aggregate("count", NodeRef(0) if called else asked.ref)
             yield _Total(total), whole["count"]
-        near = self._read.mentions.after(_MOST, 1)
+        near = self._read.mentions.after(MOST, 1)
         for other in places:
             same = asked.of_answer and other.of_answer and other.ref != asked.ref
             if same and other.property.type == "text" and near & {*self._read.words_of(other)}:
@@ -397,7 +324,7 @@ class WholeSearch:
         owner = place.ref.owner
         if not isinstance(owner, NodeRef) or owner == NodeRef(0) or place.owned[0] != "class":
             return False
-        near = self._read.mentions.after(_MOST, 2)
+        near = self._read.mentions.after(MOST, 2)
         named_ = self._read.class_words(place.owned[1])
         return bool(near & {*self._read.words_of(place)}) and not named_
 
@@ -672,14 +599,6 @@ class WholeSearch:
             <= {*read.class_words(pattern.nodes[before.source])}
             and all(_owner(one) != NodeRef(this.source) for one in state.where)
         )
-
-
-def _is_of_one(by: Item | None, state: ConditionState) -> bool:
-    """Return whether an order is by a property of a single named node, and so constant."""
-    owner = by.owner if isinstance(by, PropertyRef) else None
-    return owner is not None and any(
-        one.operator == "=" and one.left == owner for one in state.where
-    )
 
 
 @dataclass(frozen=True, slots=True)
