@@ -180,7 +180,7 @@ class WholeSearch:
         """Yield the possible outputs with scores: the nodes themselves, a total, or groups."""
         whole = self._read.whole["aggregate"]
         having = self._read.whole["having"]["no"]
-        answer, known = pattern.nodes[0], self._known.of(places)
+        answer = pattern.nodes[0]
         if state.having is not None:
             yield from self._compared(state.having.left, places, having)
             return
@@ -189,96 +189,128 @@ class WholeSearch:
             _Total(Aggregate("count", NodeRef(0))),
             whole["count"] + WEIGHTS["count_of_answers"] * self._read.classes[answer][2] + having,
         )
-        for node in range(1, len(pattern.nodes)):
-            odds = self._read.classes[pattern.nodes[node]][2]
-            mine = {*self._read.class_words(pattern.nodes[node])}
-            said = bool(self._read.mentions.after(MOST, 1) & mine)  # "the most cuisines"
-            first = said and node == pattern.nodes.index(pattern.nodes[node])
-            yield (
-                _Grouped(NodeRef(0), Aggregate("count", NodeRef(node))),
-                whole["group"] + odds + having + WEIGHTS["most_of_class"] * first,
-            )
+        yield from self._per_answer(pattern, whole["group"], having)
         yield from self._by_part(pattern, places)
         yield from self._revenue(pattern, places)
         for place in places:
-            row = self._read.properties[place.owned]
-            owner = place.ref.owner
-            called = self._read.asks_for(place)
-            if called and place.property.type == "text":
-                yield from ((one, odds + having) for one, odds in self._counts(place, places))
-            if isinstance(owner, HopRef) and called and not place.property.many:
-                item = Aggregate("count", owner)
-                yield (
-                    _Grouped(place.ref, item),
-                    whole["group"] + having + row[2],
-                )
-            if owner != NodeRef(0) and self._near(_DIFFERENT, place, known) > 0:
-                item = Aggregate("count", place.ref)
-                yield (
-                    _Grouped(NodeRef(0), item),
-                    whole["group"] + having,
-                )
-            each_of = bool(self._read.of_each & {*self._read.words_of(place)})
-            if (row[2] > -2 or each_of) and place.of_answer and not self._read.is_name(place):
-                odds = self._read.classes[answer][2] + max(row[2], -2)
-                yield (
-                    _Grouped(place.ref, Aggregate("count", NodeRef(0))),
-                    whole["group"] + odds + having - 1,
-                )
-            near = self._near(_AGGREGATED, place, known)
-            total = place.is_number and called and bool(HOW_MANY.match(self._read.question))
-            most = (
-                place.is_number
-                and not place.of_answer
-                and place.owned[2] not in known.answer_names
-                and not self._read.asks_average  # "the most expensive on average"
-                and bool(self._read.mentions.after(MOST, 2) & {*self._read.words_of(place)})
+            yield from self._counted(answer, place, places)
+            yield from self._calculated(place, places)
+
+    def _per_answer(
+        self, pattern: Pattern, group: float, having: float
+    ) -> Iterator[tuple[_Grouped, float]]:
+        """Yield the counts of each other node for each requested one: the cuisines of each town.
+
+        ``group``, ``having``: the odds of a grouping, and of no condition on it.
+        """
+        for node, name in enumerate(pattern.nodes):
+            if node == 0:
+                continue
+            odds = self._read.classes[name][2]
+            mine = {*self._read.class_words(name)}
+            said = bool(self._read.mentions.after(MOST, 1) & mine)  # "the most cuisines"
+            first = said and node == pattern.nodes.index(name)
+            yield (
+                _Grouped(NodeRef(0), Aggregate("count", NodeRef(node))),
+                group + odds + having + WEIGHTS["most_of_class"] * first,
             )
+
+    def _counted(
+        self, answer: str, place: Place, places: Sequence[Place]
+    ) -> Iterator[tuple[_Total | _Grouped, float]]:
+        """Yield the counts of a property's values, and of what has each of them.
+
+        ``answer``: the requested class.
+        """
+        having = self._read.whole["having"]["no"]
+        group = self._read.whole["aggregate"]["group"]
+        odds, owner = self._read.properties[place.owned][2], place.ref.owner
+        called = self._read.asks_for(place)
+        if called and place.property.type == "text":
+            yield from ((one, worth + having) for one, worth in self._counts(place, places))
+        if isinstance(owner, HopRef) and called and not place.property.many:
+            yield _Grouped(place.ref, Aggregate("count", owner)), group + having + odds
+        known = self._known.of(places)
+        if owner != NodeRef(0) and self._near(_DIFFERENT, place, known) > 0:
+            yield _Grouped(NodeRef(0), Aggregate("count", place.ref)), group + having
+        grouping = place.of_answer and not self._read.is_name(place)
+        if grouping and (odds > -2 or self._is_of_each(place)):
+            odds = self._read.classes[answer][2] + max(odds, -2)
+            yield _Grouped(place.ref, Aggregate("count", NodeRef(0))), group + odds + having - 1
+
+    def _calculated(
+        self, place: Place, places: Sequence[Place]
+    ) -> Iterator[tuple[_Total | _Grouped, float]]:
+        """Yield the sums, averages and extremes of a property; none if the question hints at none.
+
+        Where it asks for a sum, "how many copies" or "the most points", only the sums.
+        """
+        odds, known = self._read.properties[place.owned][3], self._known.of(places)
+        whole, having = self._read.whole["aggregate"], self._read.whole["having"]["no"]
+        near = self._near(_AGGREGATED, place, known)
+        most = self._is_most_of_facts(place, known)
+        if most:
+            near = WEIGHTS["aggregate_said"]
+        total = place.is_number and self._read.asks_for(place)
+        if total and HOW_MANY.match(self._read.question):
+            # "how many copies": not how many things have them
+            near = WEIGHTS["sum_of_how_many"] * len(relation_phrase(place.property.name).split())
+            most = True
+        elif odds < -2 and near <= 0:
+            return
+        if is_id(place) or place.property.many:
+            return
+        for name, kind in _FUNCTIONS.items():
+            fits = place.is_number or not (name in ("sum", "avg") or place.property.unordered)
+            if not fits or (most and name != "sum"):
+                continue
+            worth = whole[name] + odds
             if most:
-                near = WEIGHTS["aggregate_said"]
-            if total:  # "how many copies": not how many things have them
-                near = WEIGHTS["sum_of_how_many"] * len(
-                    relation_phrase(place.property.name).split()
+                worth = max(whole[one] for one in ("sum", "count", "group")) + max(odds, -2)
+            worth += having + near
+            worth += WEIGHTS["sum_of_unmentioned_facts"] * (name == "sum" and self._summed(place))
+            yield from self._of_whom(Aggregate(kind, place.ref), place, places, worth, near)
+
+    def _is_most_of_facts(self, place: Place, known: PlaceWords) -> bool:
+        """Return whether "the most" is about a number of others than the requested nodes.
+
+        "The most expensive on average" is left out.
+        """
+        return (
+            place.is_number
+            and not place.of_answer
+            and place.owned[2] not in known.answer_names
+            and not self._read.asks_average
+            and bool(self._read.mentions.after(MOST, 2) & {*self._read.words_of(place)})
+        )
+
+    def _of_whom(
+        self, item: Aggregate, place: Place, places: Sequence[Place], odds: float, near: float
+    ) -> Iterator[tuple[_Total | _Grouped, float]]:
+        """Yield an aggregate of the property ``place`` as a total and for each of its groups.
+
+        ``odds``: its score; ``near``: how well a word such as "average" says it.
+        """
+        each = bool(self._read.each_words)
+        if not place.of_answer:
+            yield _Grouped(NodeRef(0), item), odds
+            if not each:
+                asked = _ASKS_NUMBER.match(self._read.question) and near > 0
+                yield (
+                    _Total(item),
+                    odds + (WEIGHTS["total_asked"] if asked else WEIGHTS["total_of_other_class"]),
                 )
-            elif row[3] < -2 and near <= 0:
-                continue
-            if is_id(place) or place.property.many:
-                continue
-            for name, kind in _FUNCTIONS.items():
-                fits = place.is_number or not (name in ("sum", "avg") or place.property.unordered)
-                if not fits or ((total or most) and name != "sum"):
-                    continue
-                item = Aggregate(kind, place.ref)
-                odds = whole[name] + row[3]
-                if total or most:
-                    odds = max(whole[one] for one in ("sum", "count", "group")) + max(row[3], -2)
-                odds += having + near
-                odds += WEIGHTS["sum_of_unmentioned_facts"] * (
-                    name == "sum" and self._summed(place)
-                )
-                each = bool(self._read.each_words)
-                if not place.of_answer:
-                    yield _Grouped(NodeRef(0), item), odds
-                    if not each:
-                        asked = _ASKS_NUMBER.match(self._read.question) and near > 0
-                        yield (
-                            _Total(item),
-                            odds
-                            + (
-                                WEIGHTS["total_asked"] if asked else WEIGHTS["total_of_other_class"]
-                            ),
-                        )
-                else:
-                    yield _Total(item), odds + WEIGHTS["total_beside_each"] * each
-                    for other in places:
-                        if (
-                            other.of_answer
-                            and each
-                            and other.ref != place.ref
-                            and ((by := self._read.properties[other.owned][2]) > -1
-                                 or self._read.of_each & {*self._read.words_of(other)})
-                        ):  # fmt: skip
-                            yield _Grouped(other.ref, item), odds + max(by, -1)
+            return
+        yield _Total(item), odds + WEIGHTS["total_beside_each"] * each
+        for other in places:
+            if each and other.of_answer and other.ref != place.ref:
+                by = self._read.properties[other.owned][2]
+                if by > -1 or self._is_of_each(other):
+                    yield _Grouped(other.ref, item), odds + max(by, -1)
+
+    def _is_of_each(self, place: Place) -> bool:
+        """Return whether "each" or "per" is said of a property."""
+        return bool(self._read.of_each & {*self._read.words_of(place)})
 
     def _compared(
         self, number: Item, places: Sequence[Place], having: float
