@@ -33,7 +33,6 @@ from kgqa.queries.plan import (
     HopRef,
     Item,
     NodeRef,
-    Operand,
     Plan,
     PropertyRef,
     Sort,
@@ -61,6 +60,7 @@ _ASKS_NUMBER = re.compile(r"\W*what(?:'s| is| was) the (?:\w+ ){0,2}?", re.I)
 _QUANTITY = re.compile(r"quantity|qty|units|amount|copies|count", re.I)
 _AMOUNT = re.compile(r"total|amount|sum|paid|value|price|cost|fee", re.I)
 _AMOUNTS = 3  # amount properties tried as a revenue
+_SHOWN = 3  # properties output besides
 _PRICE = re.compile(r"price|cost|rate|fee", re.I)
 SHOWN_WITH = re.compile(r"\b(?:with|and|including)(?: all)? (?:their|its|his|her)\b", re.I)
 _OF_WHAT = {"of", "for", "in", "by", "per"}
@@ -421,62 +421,12 @@ class WholeSearch:
 
         None if it is malformed.
         """
-        limit = self._read.stated.limit
-        if limit is None and by is not None and not ORDERED.search(self._read.question):
-            odds = self._read.whole["limit"]["yes"] - self._read.whole["limit"]["no"]
-            said = asks_best(self._read.question) and (
-                self._read.plain or asks_one(self._read.question)
-            )
-            limit = 1 if odds > WEIGHTS["limit_of_one"] or said else None
-        where = state.where
-        if state.having is not None:
-            where = (*where, state.having)
-        group: tuple[Operand, ...] = ()
-        if isinstance(aggregate, _Total):
-            give: list[Item] = [aggregate.item]
-            limit = None
-        elif isinstance(aggregate, NodeRef) and pattern.nodes[0] in self._read.parts.value_nodes:
-            held = [one for one in places if one.ref.owner == aggregate]
-            held.sort(key=lambda one: not one.is_number)
-            give = [one.ref for one in held]
-        else:
-            give = [NodeRef(0)]
-            if isinstance(aggregate, _Grouped):
-                give, group = [aggregate.by], (aggregate.by,)
-            shown = self._known.of(places).once("shown", partial(self._showable, places))
-            given = [
-                place
-                for place in shown
-                if not any(one.left == place.ref and one.right == (True,) for one in where)
-                and place.ref not in give
-                and not (place.of_answer and self._read.is_name(place))
-                and not self._is_of_hop(pattern, place)
-                and (not group or place.ref.owner == group[0])
-            ]
-            given.sort(
-                key=lambda one: (
-                    not self._read.asks_for(one),
-                    -self._read.properties[one.owned][2],
-                )
-            )
-            if isinstance(aggregate, _Grouped):
-                give.append(aggregate.item)
-            elif given and self._asks_property(given[0], state):
-                give = []
-            elif not state.having:
-                compared = {one.left for one in where}
-                give += [
-                    NodeRef(hop.target)
-                    for hop in pattern.hops
-                    if self._is_beside(self._read.mentions.of(hop.relation))
-                    and not compared & {NodeRef(hop.target)}
-                    and pattern.nodes[hop.target] not in self._read.parts.value_nodes
-                ]
-            give += [place.ref for place in given[:3]]
-            if isinstance(by, PropertyRef) and by not in give and by.owner == NodeRef(0):
-                give.append(by)
+        where = state.where if state.having is None else (*state.where, state.having)
+        group = (aggregate.by,) if isinstance(aggregate, _Grouped) else ()
         order = () if by is None else (Sort(by, descending),)
         skip = ordinal(self._read.question) - 1 if by is not None else 0
+        limit = None if isinstance(aggregate, _Total) else self._limit(by)
+        give = self._columns(pattern, places, state, aggregate, by)
         try:
             return Plan(
                 pattern.nodes, pattern.hops, where, (), group, order,
@@ -484,6 +434,77 @@ class WholeSearch:
             )  # fmt: skip
         except PlanError:
             return None
+
+    def _limit(self, by: Item | None) -> int | None:
+        """Return how many rows the question asks for in the order ``by``; None for all."""
+        limit, question = self._read.stated.limit, self._read.question
+        if limit is not None or by is None or ORDERED.search(question):
+            return limit
+        odds = self._read.whole["limit"]["yes"] - self._read.whole["limit"]["no"]
+        said = asks_best(question) and (self._read.plain or asks_one(question))
+        return 1 if odds > WEIGHTS["limit_of_one"] or said else None
+
+    def _columns(
+        self, pattern: Pattern, places: Sequence[Place], state: ConditionState,
+        aggregate: NodeRef | _Total | _Grouped, by: Item | None,
+    ) -> list[Item]:  # fmt: skip
+        """Return the output columns of a plan.
+
+        They are the aggregate with its groups or the nodes, the properties asked for, and that of
+        the order ``by``.
+        """
+        if isinstance(aggregate, _Total):
+            return [aggregate.item]
+        if isinstance(aggregate, NodeRef) and pattern.nodes[0] in self._read.parts.value_nodes:
+            held = [one for one in places if one.ref.owner == aggregate]
+            held.sort(key=lambda one: not one.is_number)
+            return [one.ref for one in held]
+        group = aggregate.by if isinstance(aggregate, _Grouped) else None
+        given = self._asked_beside(pattern, places, state, group)
+        give: list[Item] = [NodeRef(0) if group is None else group]
+        if isinstance(aggregate, _Grouped):
+            give.append(aggregate.item)
+        elif given and self._asks_property(given[0], state):
+            give = []
+        elif not state.having:
+            give += self._nodes_beside(pattern, state)
+        give += [place.ref for place in given[:_SHOWN]]
+        if isinstance(by, PropertyRef) and by not in give and by.owner == NodeRef(0):
+            give.append(by)
+        return give
+
+    def _asked_beside(
+        self, pattern: Pattern, places: Sequence[Place], state: ConditionState, group: Item | None
+    ) -> list[Place]:
+        """Return the properties that the question asks for, the likeliest first.
+
+        ``group``: what the plan's rows are groups of; properties of others are left out then, and
+        always names of the requested nodes and conditions that are true.
+        """
+        shown = self._known.of(places).once("shown", partial(self._showable, places))
+        given = [
+            place
+            for place in shown
+            if not any(one.left == place.ref and one.right == (True,) for one in state.where)
+            and not (place.of_answer and self._read.is_name(place))
+            and not self._is_of_hop(pattern, place)
+            and (group is None or place.ref.owner == group)
+        ]
+        given.sort(
+            key=lambda one: (not self._read.asks_for(one), -self._read.properties[one.owned][2])
+        )
+        return given
+
+    def _nodes_beside(self, pattern: Pattern, state: ConditionState) -> list[NodeRef]:
+        """Return the nodes that the question lists as columns; compared ones are left out."""
+        compared = {one.left for one in state.where}
+        return [
+            NodeRef(hop.target)
+            for hop in pattern.hops
+            if self._is_beside(self._read.mentions.of(hop.relation))
+            and NodeRef(hop.target) not in compared
+            and pattern.nodes[hop.target] not in self._read.parts.value_nodes
+        ]
 
     def _showable(self, places: Sequence[Place]) -> list[Place]:
         """Return the properties that a plan may output for each node."""
