@@ -30,6 +30,7 @@ from kgqa.queries.plan import (
     AggregateKind,
     Arithmetic,
     Comparison,
+    Hop,
     HopRef,
     Item,
     NodeRef,
@@ -581,42 +582,18 @@ class WholeSearch:
         denied = any(one.operator == "missing" for one in state.where)  # of "no website"
         if not pattern.hops or state.having is not None or denied:
             return
-        start = len(pattern.hops) - 1
+        split = self._denied_last(pattern, state)
+        if split is None:
+            return
         if state.absent:
-            kept = {owner.node for each in state.where for owner in owners(each)
-                    if isinstance(owner, NodeRef)} - state.absent  # fmt: skip
-            last = absence(pattern.hops, state.absent, kept)
-            if last is None:
-                return
-            start = len(pattern.hops) - len(last)
-            pattern, where = with_last(pattern, state.where, last)
-            state = replace(state, where=where, absent=frozenset())
-            places = list(self._read.places(pattern))
-        else:
-            while start and self._only_leads_on(pattern, start, state):
-                start -= 1  # clients without a card: by way of their accounts
-        inside: set[NodeRef | HopRef] = {NodeRef(hop.target) for hop in pattern.hops[start:]}
+            places = list(self._read.places(split[0]))
+        pattern, state, start = split
+        inside: set[object] = {NodeRef(hop.target) for hop in pattern.hops[start:]}
         inside |= {HopRef(hop) for hop in range(start, len(pattern.hops))}
-        odds = max(
-            row[2]
-            for (_, relation, _), row in self._read.hops.items()
-            if any(relation == hop.relation for hop in pattern.hops[start:])
-        )
-        whole = self._read.whole["without"]["yes"] - self._read.whole["without"]["no"]
         inner = tuple(one for one in state.where if _owner(one) in inside)
         outer = tuple(one for one in state.where if one not in inner)
-        score = base + odds + whole
-        score += self._read.whole["aggregate"]["none"] + self._read.whole["direction"]["none"]
-        subjects, others = self._before_no
-        absent = {id_ for one in inner if isinstance(one.right, tuple) for id_ in one.right}
-        if absent & subjects:
-            score += WEIGHTS["denied_subject"]
-        elif absent & others:
-            score += WEIGHTS["denied_bystander"]
-        if NO.search(self._read.bare):
-            score += WEIGHTS["hop_denied"]
-        without = (Without(pattern.hops[start:], inner),)
         asked = [place.ref for place in places if place.of_answer and self._read.asks_for(place)]
+        score = self._denied(pattern.hops[start:], inner, base)
         score += WEIGHTS["named_thing_given"] * (
             not asked and self._names_itself(replace(state, where=outer))
         )
@@ -627,16 +604,59 @@ class WholeSearch:
             for one, odds in self._aggregates(pattern, places, state)
             if isinstance(one, _Total)
         ]
+        without = (Without(pattern.hops[start:], inner),)
         for item, extra in given:
-            give, counting = (item,), isinstance(item, Aggregate)
-            limit = None if counting else self._read.stated.limit
+            limit = None if isinstance(item, Aggregate) else self._read.stated.limit
             try:
                 plan = Plan(
-                    pattern.nodes, pattern.hops[:start], outer, without, (), (), limit, give
+                    pattern.nodes, pattern.hops[:start], outer, without, (), (), limit, (item,)
                 )
             except PlanError:
                 continue
             yield ScoredPlan(plan, score + extra)
+
+    def _denied_last(
+        self, pattern: Pattern, state: ConditionState
+    ) -> tuple[Pattern, ConditionState, int] | None:
+        """Return a pattern with the hops to negate last, its conditions, and the first such hop.
+
+        None if the absent nodes cannot be separated from the others.
+        """
+        start = len(pattern.hops) - 1
+        if not state.absent:
+            while start and self._only_leads_on(pattern, start, state):
+                start -= 1  # clients without a card: by way of their accounts
+            return pattern, state, start
+        kept = {owner.node for each in state.where for owner in owners(each)
+                if isinstance(owner, NodeRef)} - state.absent  # fmt: skip
+        last = absence(pattern.hops, state.absent, kept)
+        if last is None:
+            return None
+        start = len(pattern.hops) - len(last)
+        pattern, where = with_last(pattern, state.where, last)
+        return pattern, replace(state, where=where, absent=frozenset()), start
+
+    def _denied(self, hops: Sequence[Hop], inner: Sequence[Comparison], base: float) -> float:
+        """Return the score of a plan that negates ``hops`` with the conditions ``inner``.
+
+        ``base``: the score of pattern and conditions.
+        """
+        relations = {hop.relation for hop in hops}
+        odds = max(
+            row[2] for (_, relation, _), row in self._read.hops.items() if relation in relations
+        )
+        whole = self._read.whole["without"]["yes"] - self._read.whole["without"]["no"]
+        score = base + odds + whole
+        score += self._read.whole["aggregate"]["none"] + self._read.whole["direction"]["none"]
+        subjects, others = self._before_no
+        absent = {id_ for one in inner if isinstance(one.right, tuple) for id_ in one.right}
+        if absent & subjects:
+            score += WEIGHTS["denied_subject"]
+        elif absent & others:
+            score += WEIGHTS["denied_bystander"]
+        if NO.search(self._read.bare):
+            score += WEIGHTS["hop_denied"]
+        return score
 
     def _only_leads_on(self, pattern: Pattern, hop: int, state: ConditionState) -> bool:
         """Return whether a hop only continues the hop before it, from a node named after the "no".
