@@ -424,44 +424,59 @@ def turn(question: str, relation: str) -> float:
     """
     phrase = relation_phrase(relation)
     word = max(phrase.split(), key=len)
-    root = re.escape(word[: max(3, len(word) - 2)])
-    before, found, _ = question.lower().partition(word[: max(3, len(word) - 2)])
-    noun_head = phrase.endswith(" of")
+    start = word[: max(3, len(word) - 2)]
+    root = re.escape(start)
     agent_noun = bool(re.search(r"\w(?:er|or)(?: of)?$", phrase))  # line manager, auditor of
     agent = re.search(rf"\b{root}\w*(?:er|or)s?\b", question, re.IGNORECASE)
-    whose = bool(re.search(rf"\b{root}\w* of\W*$", question, re.IGNORECASE))  # "is x auditor of?"
-    held = re.search(rf"\b{root}\w* of\b|['’]s? (?:\w+ ){{0,2}}{root}", question, re.IGNORECASE)
-    noun_tail = not noun_head and (
-        phrase.startswith("has ")
-        or agent_noun
-        or (
-            " " not in phrase
-            and not re.search(r"(?:s|ed|ing)$", phrase)
-            and phrase not in PAST_VERBS
-        )
-    )
-    if (noun_head or noun_tail) and found and (agent or not agent_noun):
-        side = 1.0 if noun_tail else -1.0
-        if whose or re.search(rf"\b(?:does|do|did)\b.*\b{root}or\W*$", question, re.IGNORECASE):
-            return -WEIGHTS["direction_clear"] * side
-        if held:
-            return WEIGHTS["direction_clear"] * side
-        if re.search(_COUNTS, before, re.IGNORECASE) and not FREQUENT.search(before):
-            return -WEIGHTS["direction_clear"] * side
-        return WEIGHTS["direction_likely"] * side if noun_tail else 0.0
-    turned = not noun_head if agent_noun else phrase.endswith(" by")
+    noun_side = _noun_side(phrase, agent_noun=agent_noun)
+    if noun_side and start in question.lower() and (agent or not agent_noun):
+        return _turn_of_noun(question, start, noun_side)
+    turned = not phrase.endswith(" of") if agent_noun else phrase.endswith(" by")
     side = -1.0 if turned else 1.0  # above 0: what it is done to is at the tail
     if agent:
-        counted = not held and re.search(_COUNTS, question[: agent.start()], re.IGNORECASE)
-        return WEIGHTS["direction_clear"] * side * (1 if counted or whose else -1)
+        counted = re.search(_COUNTS, question[: agent.start()], re.IGNORECASE)
+        asked = (counted and not _is_held(question, root)) or _ends_in_of(question, root)
+        return WEIGHTS["direction_clear"] * side * (1 if asked else -1)
     does = r"(?:does|do|did|(?:has|have|had) (?!been\b)\w+)"  # "has x audited", not "has audited x"
     if re.search(rf"\b{does}\b.*\b{root}|\b{root}\w*ed by \w", question, re.IGNORECASE):
         return WEIGHTS["direction_clear"] * side
-    return (
-        -WEIGHTS["direction_likely"] * side
-        if re.search(rf"\b{root}", question, re.IGNORECASE)
-        else 0.0
-    )
+    said = re.search(rf"\b{root}", question, re.IGNORECASE)
+    return -WEIGHTS["direction_likely"] * side if said else 0.0
+
+
+def _noun_side(phrase: str, *, agent_noun: bool) -> float:
+    """Return 1 if a relation is called by a noun for its tail, -1 for its head, 0 if by a verb."""
+    if phrase.endswith(" of"):
+        return -1.0
+    verb = " " in phrase or re.search(r"(?:s|ed|ing)$", phrase) or phrase in PAST_VERBS
+    return 1.0 if phrase.startswith("has ") or agent_noun or not verb else 0.0
+
+
+def _turn_of_noun(question: str, start: str, side: float) -> float:
+    """Return the log-odds of :func:`turn` for a relation called by a noun, which has a ``side``.
+
+    ``start``: how the noun begins.
+    """
+    root, before = re.escape(start), question.lower().partition(start)[0]
+    asked = rf"\b(?:does|do|did)\b.*\b{root}or\W*$"
+    if _ends_in_of(question, root) or re.search(asked, question, re.IGNORECASE):
+        return -WEIGHTS["direction_clear"] * side
+    if _is_held(question, root):
+        return WEIGHTS["direction_clear"] * side
+    if re.search(_COUNTS, before, re.IGNORECASE) and not FREQUENT.search(before):
+        return -WEIGHTS["direction_clear"] * side
+    return WEIGHTS["direction_likely"] * side if side > 0 else 0.0
+
+
+def _ends_in_of(question: str, root: str) -> bool:
+    """Return whether a question ends in a noun and "of": "which firm is x auditor of?"."""
+    return bool(re.search(rf"\b{root}\w* of\W*$", question, re.IGNORECASE))
+
+
+def _is_held(question: str, root: str) -> bool:
+    """Return whether a question names the one who has a noun: "auditors of x", "x's auditor"."""
+    held = rf"\b{root}\w* of\b|['’]s? (?:\w+ ){{0,2}}{root}"
+    return bool(re.search(held, question, re.IGNORECASE))
 
 
 def place_won(question: str) -> int:
