@@ -5,10 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 import kgqa
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOMS = ("linking", "planning", "methods", "answers")
 _FUNCTIONS = {"compile", "search", "match", "fullmatch", "findall", "finditer", "sub", "split"}
@@ -94,18 +98,17 @@ def branches(function: ast.AST) -> int:
     )
 
 
-def trees(room: str) -> list[ast.Module]:
-    """Return the modules of a room."""
-    files = sorted((Path(kgqa.__file__).parent / room).rglob("*.py"))
-    return [ast.parse(file.read_text("utf-8")) for file in files]
+def nodes_of(room: str) -> Iterator[ast.AST]:
+    """Yield all nodes of a room's modules."""
+    for file in sorted((Path(kgqa.__file__).parent / room).rglob("*.py")):
+        yield from ast.walk(ast.parse(file.read_text("utf-8")))
 
 
 @pytest.mark.parametrize("room", TOO_LONG)
 def test_long_functions_only_become_fewer(room: str) -> None:
     long = [
         node.name
-        for tree in trees(room)
-        for node in ast.walk(tree)
+        for node in nodes_of(room)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and ((node.end_lineno or 0) - node.lineno + 1 > LONGEST or branches(node) > MOST_BRANCHES)
     ]
@@ -116,8 +119,7 @@ def test_long_functions_only_become_fewer(room: str) -> None:
 def test_fractions_in_code_only_become_fewer(room: str) -> None:
     found = [
         node.value
-        for tree in trees(room)
-        for node in ast.walk(tree)
+        for node in nodes_of(room)
         if isinstance(node, ast.Constant)
         and isinstance(node.value, float)
         and node.value not in (0.0, 1.0)

@@ -137,7 +137,7 @@ def _still(
 ) -> list[int]:
     """Return the paths of ``left`` that are not ``over``, all if no likely one still holds.
 
-    ``narrowed`` is told which.
+    ``narrowed`` records which.
     """
     still = [row for row in left if row not in over]
     likely = WEIGHTS["nearly"] * max(weight)
@@ -183,7 +183,7 @@ def _without_denied(
 ) -> list[int]:
     """Return the paths of ``left`` beside which there is nothing that the question denies.
 
-    ``many`` is told how many each negation leaves out, None if none or all of them.
+    ``many`` records the number that each negation leaves out, None if none or all of them.
     """
     for words, about in denied.items():
         has = _denied(about, beside, left, fits, len(beside))

@@ -51,7 +51,7 @@ class LinkedQuestion:
 
     ``choices``: the permitted answers of multiple choice, by id or name. ``watch`` is called with
     the name of each stage that the question reaches, and what is known then. ``unlinked``: why
-    there is no topic entity, for a method that needs none. ``stop`` raises KgqaError when the
+    no topic entity was found, for a method that needs none. ``stop`` raises KgqaError when the
     caller has gone away (:mod:`kgqa.deadline`). ``among``: the ids of an earlier answer to which
     this question refers; empty for any entity.
     """

@@ -469,7 +469,7 @@ class Auto(Ensemble):
 
         None if there is none, or a path shows the answer better. ``planned``: returns the findings
         of the best plan; ``class_``: the plan must give nodes of this class. Only for a graph with
-        few classes: elsewhere a missing path means that there is no answer.
+        few classes: elsewhere a missing path means a missing answer.
         """
         if question.is_yes_no or not _has_classes(store):
             return None
@@ -522,7 +522,7 @@ class Auto(Ensemble):
     ) -> Findings | None:
         """Return the findings of a confident plan with a condition on every topic entity.
 
-        None if there is no such plan. Only for graphs with few classes that state them, as tables
+        None if no plan is such. Only for graphs with few classes that state them, as tables
         and databases do, and only for plans beyond one fact, which a path shows with its evidence.
         """
         if not question.topics or not _has_classes(store):

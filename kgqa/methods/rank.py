@@ -442,7 +442,7 @@ class Rank(Method[RankOptions]):
     ) -> Weighed:
         """Return the scores of a topic's relation paths, also for a question in two parts.
 
-        1. Score the first part on relations of the topic entity. If none fits, there is no answer.
+        1. Score the first part on relations of the topic entity. If none fits, nothing answers.
         2. Score the whole question on relation paths that begin with the best of these relations.
         3. If that relation alone scores best, test whether its tails have the second part.
         """

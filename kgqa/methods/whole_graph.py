@@ -65,7 +65,7 @@ class Cues(NamedTuple):
 
     @property
     def beyond(self) -> bool:
-        """Whether a path of no length, or of any, is what is asked for."""
+        """Whether paths of no length, or of any length, are requested."""
         return self.repeated or self.denied
 
     @property
@@ -88,7 +88,7 @@ def cues_of(question: str, *, listed: bool) -> Cues:
 
 
 def without_classes(store: GraphStore, question: LinkedQuestion) -> list[TopicEntity]:
-    """Return the topic entities of a question that are no class whose members it asks for.
+    """Return the topic entities of a question other than classes whose members it asks for.
 
     Left out are the "mountain" of "the highest mountain" and the "common" of "most common", not an
     airport called Airport.

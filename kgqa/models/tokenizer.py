@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _ANCHOR = "\n"
 _MANY = 1_000  # texts for which it pays to find out whether transformers can be done without
-_JOINED = 64  # names that are encoded as one text where their tokens can be told apart again
+_JOINED = 64  # names that are encoded as one text if their tokens can be separated again
 _SPACE = "Ġ"  # how byte-level tokenizers write a space in a token
 _SPACES = "▁Ġ"  # how SentencePiece and byte-level tokenizers write a space in a token
 # Of a serialised fast tokenizer, what decides the ids of a text to which nothing is added. Padding

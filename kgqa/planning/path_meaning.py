@@ -42,17 +42,19 @@ def by_meaning(
     """
     paths = [_paths(reading, one.plan) for one in plans]
     questions = list(dict.fromkeys(asked for some in paths for asked, *_ in some))
-    texts = list(dict.fromkeys(text for some in paths for _, text, _ in some))
-    if not texts or (len(texts) == 1 and all(paths)):
+    hops = {text: many for some in paths for _, text, many in some}
+    if not hops or (len(hops) == 1 and all(paths)):
         return list(plans)
     ranker = load_ranker()
     kept = ranker.keep_in(folder) if folder.is_dir() else None
-    cosines = ranker.vectors(questions) @ ranker.vectors(texts, kept).T
-    fits: list[float | None] = []
-    for some in paths:
-        rows = [cosines[questions.index(asked), texts.index(text)] for asked, text, _ in some]
-        logits = ranker.scaled(np.array(rows, np.float32), [hops for *_, hops in some])
-        fits.append(float(logits.mean()) if some else None)
+    logits = ranker.logits(questions, list(hops), list(hops.values()), kept)
+    row, column = ({one: at for at, one in enumerate(some)} for some in (questions, hops))
+    fits = [
+        float(np.mean([logits[row[asked], column[text]] for asked, text, _ in some]))
+        if some
+        else None
+        for some in paths
+    ]
     best = max(one for one in fits if one is not None)
     ranked = [
         one
@@ -86,7 +88,7 @@ def _paths(reading: QuestionReading, plan: Plan) -> list[tuple[str, str, int]]:
 def _steps(plan: Plan, start: int) -> list[tuple[str, bool]]:
     """Return the steps from a node to what a plan gives, each a phrase and whether it goes back.
 
-    The last step is the given property, if any; [] if there is no step.
+    The last step is the given property, if any; [] without a step.
     """
     given = plan.give[0]
     if isinstance(given, Aggregate):

@@ -229,7 +229,7 @@ def _side(odds: float, inverse: bool) -> float:
 
     ``odds``: log-odds that it is at the head; ``inverse``: this side is the tail.
     """
-    return log_sigmoid(-odds if not inverse else odds)
+    return log_sigmoid(odds if inverse else -odds)
 
 
 def log_sigmoid(odds: float) -> float:

@@ -262,12 +262,10 @@ class PlanSearch:
         if not self._read.plain:
             spoken = {word for name in self._names(plan) for word in stems(name)}
             nouns = {*map(stem, measures(self._read.question))} & self._measurable
-            cost += WEIGHTS["measure_left_out"] * len(
-                nouns - spoken
-            )  # "the most votes", where votes are a number
-        cost += WEIGHTS["idle_hop"] * self._idles(plan) + WEIGHTS[
-            "mention_left_out"
-        ] * self._unsaid(plan)
+            # "the most votes", where votes are a number
+            cost += WEIGHTS["measure_left_out"] * len(nouns - spoken)
+        idle = WEIGHTS["idle_hop"] * self._idles(plan)
+        cost += idle + WEIGHTS["mention_left_out"] * self._unsaid(plan)
         if plan.is_bare and not plan.group:  # it selects nothing
             cost += WEIGHTS["property_left_out"] * self._unsaid_properties(plan)
         return cost + WEIGHTS["revenue_left_out"] * (self._read.revenue and not sums)

@@ -163,7 +163,7 @@ def understood(question: str) -> Understood:
 
 
 def _is_content(token: Token) -> bool:
-    """Return whether a token is no number, name, small word or group word."""
+    """Return whether a token is neither a number nor a name, small word or group word."""
     if token.number or token.name:
         return False
     small = token.word == "not" or token.word in words("small")

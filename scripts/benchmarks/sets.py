@@ -19,7 +19,7 @@ from scripts.benchmarks import common
 from scripts.benchmarks.evals import SETS, opened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from kgqa.answers.answer import Answer
 
@@ -146,6 +146,11 @@ def right(row: Row, answer: Answer, *, first: bool = False) -> bool:
         return True
     if first:
         return any(forms & given[0] for forms in wanted)
+    return are_all(given, wanted)
+
+
+def are_all(given: Sequence[set[str]], wanted: Sequence[set[str]]) -> bool:
+    """Return whether what is given is all that is wanted and no more, each with its forms."""
     return all(any(forms & names for names in given) for forms in wanted) and all(
         any(forms & names for forms in wanted) for names in given
     )

@@ -24,7 +24,7 @@ from kgqa.methods.query import QueryOptions, queryable
 from kgqa.methods.resources import Resources
 from kgqa.queries.result import Node, QueryLimits
 from kgqa.queries.run import run_shown
-from scripts.benchmarks.sets import TESTS, folders, key, northwind, rank_of, real
+from scripts.benchmarks.sets import TESTS, are_all, folders, key, northwind, rank_of, real
 from scripts.planner.plan_words import plan_words
 from scripts.planner.proposals import Recorder
 
@@ -79,11 +79,7 @@ def gives(result: QueryResult, row: Row) -> bool:
     given = [{*map(key, (one.id, one.name, one.id.rpartition("/")[2]))}
              if isinstance(one, Node) else {key(one)} for one in cells]  # fmt: skip
     wanted = [{*map(key, forms_of(one))} for one in row["answers"]]
-    return (
-        bool(given)
-        and all(any(forms & names for names in given) for forms in wanted)
-        and all(any(forms & names for forms in wanted) for names in given)
-    )
+    return bool(given) and are_all(given, wanted)
 
 
 def forms_of(answer: Any) -> list[Any]:

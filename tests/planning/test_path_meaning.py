@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import pytest
 
 import kgqa
@@ -47,16 +48,12 @@ class _Ranker:
     def __init__(self, fits: str) -> None:
         self.fits, self.read = fits, list[str]()
 
-    def vectors(self, texts: list[str], kept: Any = None) -> Any:
-        import numpy as np
-
-        del kept
-        self.read += texts
-        return np.array([[1.0 if self.fits in one else 0.0, 1.0] for one in texts], np.float32)
-
-    def scaled(self, cosines: Any, hops: list[int]) -> Any:
-        assert len(hops) == len(cosines)
-        return cosines
+    def logits(self, questions: list[str], paths: list[str], hops: list[int], kept: Any) -> Any:
+        assert len(hops) == len(paths)
+        assert kept is None
+        self.read += [*questions, *paths]
+        rows = [[self.fits in text for text in some] for some in (questions, paths)]
+        return np.array([[1.0 + (one and other) for other in rows[1]] for one in rows[0]])
 
 
 def _ranked(question: str, names: list[str], fits: str, plans: list[str]) -> tuple[Any, _Ranker]:
