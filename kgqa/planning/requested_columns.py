@@ -132,7 +132,7 @@ def _are_columns(
     """Return whether listed words are columns of the class, or of the thing, that ``what`` names.
 
     ``kinds``: the words, see :func:`_kind`; ``things``: the classes of named entities. A lone
-    column of a thing is no list.
+    column of a thing is not a list.
     """
     named = [owner for name, owner in things.items() if what.startswith(name) and len(kinds) > 1]
     class_ = _class_of(what, parts) or next(iter(named), "")
