@@ -83,7 +83,7 @@ def test_the_guide_to_changes_names_files_that_exist() -> None:
 LONGEST, MOST_BRANCHES = 60, 20
 _BRANCHES = (ast.If, ast.For, ast.While, ast.IfExp, ast.ExceptHandler, ast.comprehension)
 TOO_LONG = {
-    "answers": 0, "lexicon": 0, "linking": 0, "methods": 0, "planning": 9, "understanding": 0,
+    "answers": 0, "lexicon": 0, "linking": 0, "methods": 0, "planning": 0, "understanding": 0,
 }  # fmt: skip
 FRACTIONS = {
     "answers": 1, "lexicon": 1, "linking": 20, "methods": 10, "planning": 4, "understanding": 1,

@@ -10,7 +10,7 @@ from kgqa.display import path_parts, shown_name, visible
 from kgqa.tabular import Tabular
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -63,6 +63,21 @@ class ScoredPath:
     coverage: float | None = None
     lost: float = 0.0
     written: str = ""
+
+    @classmethod
+    def joined(cls, paths: Iterable[tuple[float, GroundedPath]]) -> list[ScoredPath]:
+        """Return grounded paths with their scores; those of one text are one, with the best score.
+
+        Entities may share a name.
+        """
+        by_text: dict[str, list[tuple[float, GroundedPath]]] = {}
+        for score, path in paths:
+            by_text.setdefault(path.text, []).append((score, path))
+        return [
+            cls(text, max(score for score, _ in same), same[0][1].tail.name,
+                tuple(path for _, path in same))
+            for text, same in by_text.items()
+        ]  # fmt: skip
 
     @property
     def edges(self) -> tuple[PathEdge, ...]:
@@ -417,7 +432,7 @@ class Answer(Tabular, Findings):
 
         Words are compared, not meanings: a path ranked by meaning may be right without them.
         """
-        from kgqa.understanding.alignment import align
+        from kgqa.understanding.alignment import residual
 
         if self.understood is None:
             return ()
@@ -427,7 +442,7 @@ class Answer(Tabular, Findings):
         names += [path.text for path in self.expanded[:1]]
         for ranked in self.answers[:1]:
             names += (ranked.name, *ranked.types, *(each.asked for each in ranked.conditions))
-        return align(self.understood, names).residual
+        return residual(self.understood, names)
 
     def to_dict(
         self, browser_url: str | None = None, *, listed: int | None = None
@@ -482,29 +497,16 @@ class Answer(Tabular, Findings):
 
         if self.result is not None:
             return self.result.to_arrow()
-        rows = [
-            (
-                rank,
-                ranked.id,
-                ranked.name,
-                ranked.score,
-                ranked.grounded,
-                ranked.paths[0].text if ranked.paths else None,
-            )
-            for rank, ranked in enumerate(self.answers, 1)
-        ]
-        columns = {
-            "rank": pa.int64(),
-            "id": pa.string(),
-            "name": pa.string(),
-            "score": pa.float64(),
-            "grounded": pa.bool_(),
-            "path": pa.string(),
-        }
-        return pa.table(
-            [pa.array([row[at] for row in rows], kind) for at, kind in enumerate(columns.values())],
-            names=list(columns),
-        )
+        columns = pa.schema({
+            "rank": pa.int64(), "id": pa.string(), "name": pa.string(), "score": pa.float64(),
+            "grounded": pa.bool_(), "path": pa.string(),
+        })  # fmt: skip
+        rows = []
+        for rank, one in enumerate(self.answers, 1):
+            path = one.paths[0].text if one.paths else None
+            row = (rank, one.id, one.name, one.score, one.grounded, path)
+            rows.append(dict(zip(columns.names, row, strict=True)))
+        return pa.Table.from_pylist(rows, schema=columns)
 
     def __repr__(self) -> str:
         lines = [visible(self.question)]

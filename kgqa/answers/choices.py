@@ -182,12 +182,24 @@ def rank_choices(
             if number is not None:
                 weight[number] += share
                 shown.setdefault(number, (grounding.tail.id, grounding.tail.name))
-    total = math.fsum(weight)
+    return _ranked(choices, weight, shown)
+
+
+def _ranked(
+    choices: Sequence[AnswerChoice],
+    weight: Sequence[float],
+    shown: Mapping[int, tuple[str, str]],
+) -> list[RankedAnswer]:
+    """Return choices as answers, the heaviest first, and those that are not ``shown`` last.
+
+    ``weight``: of each; ``shown``: by number the id and the name of the entity that a path ends in.
+    """
+    total = math.fsum(weight) or 1.0
     ranked = []
     for number in sorted(range(len(choices)), key=lambda at: (at not in shown, -weight[at])):
+        there = number in shown
         entity, name = shown.get(number, (None, choices[number].text))
-        score = weight[number] / total if total else 0.0
-        ranked.append(RankedAnswer(entity, name, score, number in shown))
+        ranked.append(RankedAnswer(entity, name, weight[number] / total * there, there))
     return ranked
 
 
@@ -226,23 +238,15 @@ def rank_by_score(
     ``names``: by id of the entities that a path ends in; a choice without one has score 0 and is
     not grounded.
     """
-    weight = [
-        math.fsum(scores.get(key, 0.0) for key in answer_choice.keys) for answer_choice in choices
-    ]
-    total = math.fsum(weight) or 1.0
-    ranked = []
-    for number in sorted(range(len(choices)), key=lambda at: -weight[at]):
-        choice = choices[number]
-        there = [
-            (scores[key], id_)
-            for key, id_ in zip(choice.keys, choice.ids, strict=True)
-            if key in scores and id_ in names
-        ]
-        id_ = max(there)[1] if there else None
-        name = names[id_] if id_ is not None else choice.text
-        score = weight[number] / total if there else 0.0
-        ranked.append(RankedAnswer(id_, name, score, id_ is not None))
-    return ranked
+    weight = [math.fsum(scores.get(key, 0.0) for key in choice.keys) for choice in choices]
+    shown = {}
+    for number, choice in enumerate(choices):
+        pairs = zip(choice.keys, choice.ids, strict=True)
+        there = [(scores[key], id_) for key, id_ in pairs if key in scores and id_ in names]
+        if there:
+            id_ = max(there)[1]
+            shown[number] = id_, names[id_]
+    return _ranked(choices, weight, shown)
 
 
 def _hops_to(store: GraphStore, ends: IntArray, rules: WalkRules) -> list[IntArray]:

@@ -26,7 +26,15 @@ from kgqa.paths.walk import FIRST, MEDIATOR, SECOND, TAIL, PathTable, hops_out_o
 from kgqa.weights import weights
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+    from collections.abc import (
+        Callable,
+        Collection,
+        Container,
+        Iterable,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
 
     from numpy.typing import NDArray
 
@@ -106,13 +114,14 @@ def narrow(
         return narrowed
     weight = [scores[key] for key in table.ends().tolist()]
     beside = _edges_beside(store, table, rules, ends=bool(named or values or denied))
-    used: list[tuple[str, dict[int, Edge]]] = []
-    left = list(range(len(table)))
+    kept = _Kept(store, fits, beside, list(range(len(table))))
     if over := _over(store, beside, table, until, today):
-        left = _still(narrowed, left, over, weight)
-    left = _likeliest(_with_named(named, answers, beside, left, fits, used), weight)
-    left = _without_denied(denied, beside, left, fits, narrowed.denied)
-    left, narrowed.left_out = _with_values(store, values, beside, left, fits, used)
+        kept.left = _still(narrowed, kept.left, over, weight)
+    kept.by_named(named, answers)
+    kept.left = _likeliest(kept.left, weight)
+    narrowed.denied = kept.by_denied(denied)
+    narrowed.left_out = kept.by_values(values)
+    left, used = kept.left, kept.used
     grounded = _grounded(store, form, [[(words, met[row]) for words, met in used] for row in left])
     ends = table.ends()[left].tolist()
     met = {end: one for end, one in zip(ends[::-1], grounded[::-1], strict=True) if one is not None}
@@ -124,6 +133,136 @@ def narrow(
             key: score if key in met else WEIGHTS["unmet"] * score for key, score in scores.items()
         }
     return narrowed
+
+
+@dataclass(slots=True)
+class _Kept:
+    """The paths that are left by the conditions so far, as rows, with the edges ``beside`` each.
+
+    ``used``: the words of each condition that was met, with the edge beside each path that meets
+    it.
+    """
+
+    store: GraphStore
+    fits: Fits
+    beside: Sequence[Mapping[Place, list[Edge]]]
+    left: list[int]
+    used: list[tuple[str, dict[int, Edge]]] = field(default_factory=list)
+
+    def by_named(self, named: Sequence[Candidate], answers: Container[int]) -> None:
+        """Keep the paths beside which each named entity is that is beside any.
+
+        Of entities that the same words may name the first counts; ``answers`` (keys) and values do
+        not.
+        """
+        taken: list[Candidate] = []
+        for one in named:
+            if one.key in answers or read_value(one.name) is not None:
+                continue
+            if any(one.start < other.end and other.start < one.end for other in taken):
+                continue
+            if met := self._to(one):
+                taken.append(one)
+                self._keep(one.mention, met)
+
+    def by_denied(self, denied: Mapping[str, Candidate | str]) -> dict[str, int | None]:
+        """Keep the paths beside which there is nothing that the question denies.
+
+        Return the number that each negation leaves out, None if none or all of them.
+        """
+        many: dict[str, int | None] = {}
+        for words, about in denied.items():
+            has = self._with_relation(about) if isinstance(about, str) else self._to(about)
+            without = [row for row in self.left if row not in has]
+            many[words] = len(self.left) - len(without) if has and without else None
+            self.left = without or self.left
+        return many
+
+    def by_values(self, values: Sequence[ValueCondition]) -> list[str]:
+        """Keep the paths that meet each comparison that any meets; return the others' words."""
+        left_out = []
+        for asked in values:
+            if met := self._to_value(asked):
+                self._keep(asked.words, met)
+            elif _is_left_out(asked, self.used):
+                left_out.append(asked.words)
+        return left_out
+
+    def _keep(self, words: str, met: dict[int, Edge]) -> None:
+        """Keep the paths that meet a condition, with its words and the edges that meet it."""
+        self.used.append((words, met))
+        self.left = [row for row in self.left if row in met]
+
+    def _edges(self, rows: Iterable[int]) -> Iterator[tuple[int, tuple[Place, Step], Edge]]:
+        """Yield the edges beside paths, as (row, (place, relation), edge)."""
+        for row in rows:
+            for place, edges in self.beside[row].items():
+                for edge in edges:
+                    yield row, (place, _relation(place, edge)), edge
+
+    def _to(self, entity: Candidate) -> dict[int, Edge]:
+        """Return by row the edge that leads to ``entity`` by its likeliest relations; else {}.
+
+        Paths without such an edge are left out.
+        """
+        ways: dict[tuple[Place, Step], dict[int, Edge]] = defaultdict(dict)
+        for row, way, edge in self._edges(self.left):
+            if edge.hop[TAIL] == entity.key:
+                ways[way].setdefault(row, edge)
+        if not ways:
+            return {}
+        back = [
+            (second ^ 1, first ^ 1) if second >= 0 else (first ^ 1, -1)
+            for _, (first, second) in ways
+        ]
+        share = self.fits(entity, back)
+        met: dict[int, Edge] = {}
+        for value, to in sorted(zip(share, ways.values(), strict=True), key=lambda one: -one[0]):
+            if value >= WEIGHTS["nearly"] * max(share):
+                met = {**to, **met}
+        return met
+
+    def _with_relation(self, words: str) -> set[int]:
+        """Return the rows of paths at whose end there is a relation that ``words`` name.
+
+        It is searched for at the ends of all paths: a thing that was never restored has none of
+        that kind, and its neighbours say what it is called.
+        """
+        ways: dict[Step, set[int]] = defaultdict(set)
+        for row, (place, relation), _ in self._edges(range(len(self.beside))):
+            if place[1] == TAIL:
+                ways[relation].add(row)
+        share = self.fits(words, list(ways)) if ways else ()
+        if max(share, default=0.0) < WEIGHTS["value_relation"]:
+            return set()
+        least = WEIGHTS["nearly"] * max(share)
+        likely = (to for part, to in zip(share, ways.values(), strict=True) if part >= least)
+        return set().union(*likely)
+
+    def _to_value(self, asked: ValueCondition) -> dict[int, Edge]:
+        """Return by row an edge to a value that satisfies ``asked``, by the likeliest relation.
+
+        {} if no relation has comparable values or is likely; rows without such an edge are left
+        out.
+        """
+        ways: dict[tuple[Place, Step], dict[int, list[Edge]]] = defaultdict(dict)
+        tails = set()
+        for row, way, edge in self._edges(self.left):
+            ways[way].setdefault(row, []).append(edge)
+            tails.add(edge.hop[TAIL])
+        entities = self.store.entities(np.array(sorted(tails), np.int64))
+        value = {key: read_value(entities.label(at)) for at, key in enumerate(sorted(tails))}
+        kinds = {
+            key: kind for key, way in ways.items()
+            if (kind := _kind(asked, way, value, len(self.left)))
+        }  # fmt: skip
+        if not kinds:
+            return {}
+        share = self.fits(asked.about, [step for _, step in kinds])
+        likeliest, key = max(zip(share, kinds, strict=True), key=lambda pair: pair[0])
+        if likeliest < WEIGHTS["value_relation"]:
+            return {}
+        return _met(asked, ways[key], value, kinds[key])
 
 
 def _likeliest(left: Sequence[int], weight: Sequence[float]) -> list[int]:
@@ -146,73 +285,6 @@ def _still(
         return left
     narrowed.over = True
     return still
-
-
-def _with_named(
-    named: Sequence[Candidate],
-    answers: Container[int],
-    beside: Sequence[Mapping[Place, list[Edge]]],
-    left: list[int],
-    fits: Fits,
-    used: list[tuple[str, dict[int, Edge]]],
-) -> list[int]:
-    """Return the paths of ``left`` beside which each named entity is that is beside any.
-
-    The edges to them are added to ``used``. Of entities that the same words may name the first
-    counts; ``answers`` (keys) and values do not.
-    """
-    taken: list[Candidate] = []
-    for one in named:
-        if one.key in answers or read_value(one.name) is not None:
-            continue
-        if any(one.start < other.end and other.start < one.end for other in taken):
-            continue
-        if met := _named(one, beside, left, fits):
-            taken.append(one)
-            used.append((one.mention, met))
-            left = [row for row in left if row in met]
-    return left
-
-
-def _without_denied(
-    denied: Mapping[str, Candidate | str],
-    beside: Sequence[Mapping[Place, list[Edge]]],
-    left: list[int],
-    fits: Fits,
-    many: dict[str, int | None],
-) -> list[int]:
-    """Return the paths of ``left`` beside which there is nothing that the question denies.
-
-    ``many`` records the number that each negation leaves out, None if none or all of them.
-    """
-    for words, about in denied.items():
-        has = _denied(about, beside, left, fits, len(beside))
-        without = [row for row in left if row not in has]
-        many[words] = len(left) - len(without) if has and without else None
-        left = without or left
-    return left
-
-
-def _with_values(
-    store: GraphStore,
-    values: Sequence[ValueCondition],
-    beside: Sequence[Mapping[Place, list[Edge]]],
-    left: list[int],
-    fits: Fits,
-    used: list[tuple[str, dict[int, Edge]]],
-) -> tuple[list[int], list[str]]:
-    """Return the paths of ``left`` that meet each comparison that any meets, and the others' words.
-
-    The edges to the values are added to ``used``.
-    """
-    left_out = []
-    for asked in values:
-        if met := _valued(store, asked, beside, left, fits):
-            used.append((asked.words, met))
-            left = [row for row in left if row in met]
-        elif _is_left_out(asked, used):
-            left_out.append(asked.words)
-    return left, left_out
 
 
 def _is_left_out(asked: ValueCondition, used: Sequence[tuple[str, object]]) -> bool:
@@ -346,107 +418,20 @@ def _relation(place: Place, edge: Edge) -> Step:
     return (edge.hop[SECOND], -1) if place[1] == MEDIATOR else (edge.hop[FIRST], edge.hop[SECOND])
 
 
-def _named(
-    entity: Candidate, beside: Sequence[Mapping[Place, list[Edge]]], rows: Iterable[int], fits: Fits
-) -> dict[int, Edge]:
-    """Return by path row the edge that leads to ``entity`` by its likeliest relations; else {}.
-
-    ``beside``: edges beside each path; ``rows``: the paths to search; paths without such an edge
-    are left out.
-    """
-    ways: dict[tuple[Place, Step], dict[int, Edge]] = defaultdict(dict)
-    for row in rows:
-        for place, edges in beside[row].items():
-            for edge in edges:
-                if edge.hop[TAIL] == entity.key:
-                    ways[place, _relation(place, edge)].setdefault(row, edge)
-    if not ways:
-        return {}
-    back = [
-        (second ^ 1, first ^ 1) if second >= 0 else (first ^ 1, -1) for _, (first, second) in ways
-    ]
-    share = fits(entity, back)
-    best = max(share)
-    met: dict[int, Edge] = {}
-    for value, way in sorted(zip(share, ways.values(), strict=True), key=lambda pair: -pair[0]):
-        if value >= WEIGHTS["nearly"] * best:
-            met = {**way, **met}
-    return met
-
-
-def _denied(
-    about: Candidate | str,
-    beside: Sequence[Mapping[Place, list[Edge]]],
-    rows: Sequence[int],
-    fits: Fits,
-    paths: int,
-) -> Container[int]:
-    """Return the rows of paths at whose end there is what a question denies; () if nothing fits.
-
-    ``about``: an entity, or words for a relation. The relation is searched for at the ends of all
-    ``paths``: a thing that was never restored has none of that kind, and its neighbours say what it
-    is called.
-    """
-    if not isinstance(about, str):
-        return _named(about, beside, rows, fits)
-    ways: dict[Step, set[int]] = defaultdict(set)
-    for row in range(paths):
-        for place, edges in beside[row].items():
-            if place[1] == TAIL:
-                for edge in edges:
-                    ways[_relation(place, edge)].add(row)
-    share = fits(about, list(ways)) if ways else ()
-    if max(share, default=0.0) < WEIGHTS["value_relation"]:
-        return ()
-    return set().union(*(
-        way for part, way in zip(share, ways.values(), strict=True)
-        if part >= WEIGHTS["nearly"] * max(share)
-    ))  # fmt: skip
-
-
-def _valued(
-    store: GraphStore,
-    asked: ValueCondition,
-    beside: Sequence[Mapping[Place, list[Edge]]],
-    rows: Sequence[int],
-    fits: Fits,
-) -> dict[int, Edge]:
-    """Return by path row an edge to a value that satisfies ``asked``, by the likeliest relation.
-
-    {} if no relation has comparable values or is likely; rows without such an edge are left out.
-    """
-    ways: dict[tuple[Place, Step], dict[int, list[Edge]]] = defaultdict(dict)
-    for row in rows:
-        for place, edges in beside[row].items():
-            for edge in edges:
-                ways[place, _relation(place, edge)].setdefault(row, []).append(edge)
-    tails = sorted({edge.hop[TAIL] for way in ways.values() for es in way.values() for edge in es})
-    entities = store.entities(np.array(tails, np.int64))
-    value = {key: read_value(entities.label(row)) for row, key in enumerate(tails)}
-    kinds = {key: kind for key, way in ways.items() if (kind := _kind(asked, way, value, rows))}
-    if not kinds:
-        return {}
-    share = fits(asked.about, [step for _, step in kinds])
-    likeliest, (key, kind) = max(zip(share, kinds.items(), strict=True), key=lambda pair: pair[0])
-    if likeliest < WEIGHTS["value_relation"]:
-        return {}
-    return _met(asked, ways[key], value, kind)
-
-
 def _kind(
     asked: ValueCondition,
     way: Mapping[int, Sequence[Edge]],
     value: Mapping[int, Value | None],
-    rows: Sequence[int],
+    paths: int,
 ) -> Kind | None:
     """Return whether a relation's values compare with ``asked`` as days or as amounts, else None.
 
-    ``value``: of each tail, None if it has none. None also if too few tails have a value, or units
-    differ.
+    ``value``: of each tail, None if it has none. None also if too few tails, or too few of the
+    ``paths``, have a value, or units differ.
     """
     every = [value[edge.hop[TAIL]] for edges in way.values() for edge in edges]
     known = [quantity for quantity in every if quantity is not None]
-    if len(known) < WEIGHTS["usual"] * max(len(every), len(rows)):
+    if len(known) < WEIGHTS["usual"] * max(len(every), paths):
         return None
     kind: Kind = "days" if all(value_.days for value_ in known) else "amount"
     if kind == "amount" and len({value_.unit for value_ in known if value_.amount is not None}) > 1:
@@ -476,11 +461,10 @@ def _met(
             span = quantity.range(kind) if quantity is not None else None
             if quantity is None or span is None:
                 continue
-            if asked.operator is not None:
-                if asked.met_by(quantity, kind):
-                    good.setdefault(row, (0.0, edge))
-            elif row not in good or sign * span[0] > good[row][0]:
-                good[row] = (sign * span[0], edge)
+            height = sign * span[0] if asked.operator is None else 0.0
+            fits = asked.operator is None or asked.met_by(quantity, kind)
+            if fits and (row not in good or height > good[row][0]):
+                good[row] = (height, edge)
     most = max((height for height, _ in good.values()), default=0.0)
     return {row: edge for row, (height, edge) in good.items() if height == most}
 

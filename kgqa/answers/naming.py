@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,6 +20,7 @@ import numpy as np
 
 from kgqa.display import path_parts
 from kgqa.graph.names import normalise
+from kgqa.linking.forms import folded
 from kgqa.paths.ground import GroundedPath, Node
 
 if TYPE_CHECKING:
@@ -43,13 +43,7 @@ def form_of(text: str) -> str:
     >>> form_of("  Hugo CHÁVEZ. ")
     'hugo chavez'
     """
-    parts = unicodedata.normalize("NFD", normalise(text))
-    kept: list[str] = []
-    for character in parts:
-        # marks after letters of other scripts than Latin, Greek and Cyrillic are letters themselves
-        if not unicodedata.combining(character) or (kept and kept[-1] >= "\u0530"):
-            kept.append(character)
-    return normalise(unicodedata.normalize("NFC", "".join(kept)).translate(_PLAIN))
+    return normalise(folded(normalise(text)).translate(_PLAIN))
 
 
 def is_name_of(text: str, name: str) -> bool:

@@ -415,34 +415,18 @@ def vote(paths: Sequence[ScoredPath], store: GraphStore | None = None) -> list[R
     GraphError.
     """
     ballots = tally(paths, store)
-    weight: dict[str, float] = {}
-    name: dict[str, str] = {}
-    beyond: set[str] = set()
+    scale = to_probability(ballots.paths)
+    weight, nodes = _written(ballots.written, ballots.paths)
     for path in ballots.paths:
         for tail in {grounding.tail.id: grounding.tail for grounding in path.groundings}.values():
-            weight[tail.id] = weight.get(tail.id, 0.0) + math.exp(path.score)
-            name[tail.id] = tail.name
-    for answer in ballots.written:
-        for id_, shown in [(node.id, node.name) for node in answer.nodes] or [("", answer.name)]:
-            key = id_ or f"\0{shown}"
-            if key not in weight and not answer.grounded:
-                beyond.add(key)
-            weight[key] = weight.get(key, 0.0) + math.exp(answer.score)
-            name[key] = shown
-    total = sum(weight.values())
-    if total == 0.0:  # every path is too unlikely for a float: their order still stands
-        weight = {key: 1.0 / (1 + rank) for rank, key in enumerate(weight)}
-        total = sum(weight.values())
-    ranked = sorted(weight, key=lambda end: (-weight[end], name[end], end))
-    return [
-        RankedAnswer(
-            None if text.startswith("\0") else text,
-            name[text],
-            weight[text] / total,
-            text not in beyond,
-        )
-        for text in ranked
+            weight[tail.id] = weight.get(tail.id, 0.0) + scale(path.score)
+            nodes[tail.id] = tail, True
+    total = math.fsum(weight.values())
+    ranked = [
+        RankedAnswer(node.id or None, node.name, weight[key] / total, grounded)
+        for key, (node, grounded) in nodes.items()
     ]
+    return sorted(ranked, key=lambda one: (-one.score, one.name, one.id or ""))
 
 
 def _reached(

@@ -563,12 +563,8 @@ class Auto(Ensemble):
         """Return the most hops of the paths that are tried before a plan."""
         return (self.alone or self).rules(store).hops
 
-    def _planned(
-        self, store: GraphStore, question: LinkedQuestion | KgqaError
-    ) -> Findings | KgqaError:
+    def _planned(self, store: GraphStore, question: LinkedQuestion) -> Findings | KgqaError:
         """Return the findings of the best plan for a question, or the error that it ends in."""
-        if isinstance(question, KgqaError):
-            return question
         try:
             with deadline(question.stop):
                 return self._planner.answer(store, question)

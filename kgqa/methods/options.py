@@ -7,6 +7,7 @@ before anything heavy is imported or loaded.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import model_validator
@@ -19,33 +20,27 @@ if TYPE_CHECKING:
 
     from kgqa.config import Settings
 
-_KG_LLM = "KG-LLM"
-_WALKS = "walks"
-_GENERAL = "general LLM"
-_ANSWERS = "answers"
-_SPEED = "speed"
+_walk, _model, _general, _weighed, _speed = (
+    partial(option, group=name) for name in ("walks", "KG-LLM", "general LLM", "answers", "speed")
+)
+_share = partial(_weighed, ge=0, le=1)
 
 
 class WalkOptions(Options):
     """Which walks of a KG are paths."""
 
-    hops: int | None = option(
+    hops: int | None = _walk(
         None,
         "Maximum number of hops of a path (by default as the model was trained).",
         flag=True,
-        group=_WALKS,
         ge=1,
         le=32,
     )
-    direction: Direction | None = option(
-        None,
-        "Follow edges in their direction, against it, or both (by default as the KG says).",
-        group=_WALKS,
+    direction: Direction | None = _walk(
+        None, "Follow edges in their direction, against it, or both (by default as the KG says)."
     )
-    mediators: Mediators | None = option(
-        None,
-        "Collapse mediators into hops, or keep them (by default as the model was trained).",
-        group=_WALKS,
+    mediators: Mediators | None = _walk(
+        None, "Collapse mediators into hops, or keep them (by default as the model was trained)."
     )
 
 
@@ -57,35 +52,26 @@ class MethodOptions(WalkOptions):
     presets: ClassVar[tuple[str, ...]] = ("default", "gcr", "few-shot")  # those that fit it
 
     k: int = option(10, "Number of paths to find.", flag=True, ge=1, le=1_000)
-    preset: str | None = option(
-        None, "A named set of prompt, markers and walk rules.", flag=True, group=_KG_LLM
-    )
+    preset: str | None = _model(None, "A named set of prompt, markers and walk rules.", flag=True)
     today: str | None = option(
         None, 'The day of "last month" and "today", YYYY-MM-DD (by default the clock\'s).'
     )
     zone: str | None = option(
         None, "Time zone of the clock, such as Europe/Berlin (by default the machine's)."
     )
-    general_model: str | None = option(
-        None,
-        "Model of an OpenAI-compatible server that writes the answers.",
-        flag=True,
-        group=_GENERAL,
+    general_model: str | None = _general(
+        None, "Model of an OpenAI-compatible server that writes the answers.", flag=True
     )
-    general_masked: bool = option(
-        False,
-        "Send relations and numbers, and no names, to the general LLM.",
-        group=_GENERAL,
+    general_masked: bool = _general(
+        False, "Send relations and numbers, and no names, to the general LLM."
     )
-    answer_tokens: int | None = option(
-        None, "Maximum number of tokens in the general LLM's reply.", group=_GENERAL, ge=1
+    answer_tokens: int | None = _general(
+        None, "Maximum number of tokens in the general LLM's reply.", ge=1
     )
-    cache_calls: bool = option(
-        True, "Cache the general LLM's replies, so that no call is made twice.", group=_GENERAL
+    cache_calls: bool = _general(
+        True, "Cache the general LLM's replies, so that no call is made twice."
     )
-    concurrency: int = option(
-        8, "Number of simultaneous calls to the general LLM.", group=_GENERAL, ge=1, le=256
-    )
+    concurrency: int = _general(8, "Number of simultaneous calls to the general LLM.", ge=1, le=256)
 
     def check(self, settings: Settings) -> None:
         """Raise UsageError for options that contradict each other or the method; loads nothing."""
@@ -103,14 +89,10 @@ class MethodOptions(WalkOptions):
 class KgLlmOptions(MethodOptions):
     """The options of a method with a KG-LLM."""
 
-    model: str | None = option(
-        None, "The KG-LLM: a hub name, a folder or a GGUF file.", flag=True, group=_KG_LLM
-    )
-    adapter: str | None = option(
-        None, "A LoRA adapter's folder or name, or 'none'.", flag=True, group=_KG_LLM
-    )
-    quantize: Literal["4bit", "8bit"] | None = option(
-        None, "Load the weights in 4 or 8 bits (needs bitsandbytes).", group=_KG_LLM
+    model: str | None = _model(None, "The KG-LLM: a hub name, a folder or a GGUF file.", flag=True)
+    adapter: str | None = _model(None, "A LoRA adapter's folder or name, or 'none'.", flag=True)
+    quantize: Literal["4bit", "8bit"] | None = _model(
+        None, "Load the weights in 4 or 8 bits (needs bitsandbytes)."
     )
 
 
@@ -119,49 +101,36 @@ class GcrOptions(KgLlmOptions):
 
     parts: ClassVar[Mapping[str, Registry]] = {"search": SEARCHES}
 
-    search: str = option("beam", "The search that finds the paths.", flag=True, group=_KG_LLM)
+    search: str = _model("beam", "The search that finds the paths.", flag=True)
     search_options: Any = option(None, "The search's own options, which are given by their names.")
-    score_rule: Literal["vocabulary", "allowed"] | None = option(
+    score_rule: Literal["vocabulary", "allowed"] | None = _model(
         None,
         "Normalise over the vocabulary, or over what the graph allows (by default as trained).",
-        group=_KG_LLM,
     )
-    length_penalty: float = option(
+    length_penalty: float = _model(
         0.0,
         "Divide a path's score by its number of tokens to this power, as generate does.",
-        group=_KG_LLM,
         ge=-10,
         le=10,
     )
-    time_limit: float | None = option(
-        None,
-        "Time limit in seconds for decoding a question; exceeding it is an error.",
-        group=_SPEED,
-        gt=0,
+    time_limit: float | None = _speed(
+        None, "Time limit in seconds for decoding a question; exceeding it is an error.", gt=0
     )
-    budget: int | None = option(
-        None, "Number of tokens in a forward pass (by default measured).", group=_SPEED, ge=1
+    budget: int | None = _speed(
+        None, "Number of tokens in a forward pass (by default measured).", ge=1
     )
-    together: int | None = option(
+    together: int | None = _speed(
         None,
         "Number of questions that share a forward pass (by default what suits the device).",
-        group=_SPEED,
         ge=1,
     )
-    expand: bool = option(
-        True, "Also return other entities on the same relation path.", group=_ANSWERS
+    expand: bool = _weighed(True, "Also return other entities on the same relation path.")
+    answer_threshold: float | None = _share(
+        None, "Minimum weight of an answer, relative to the first one."
     )
-    answer_threshold: float | None = option(
-        None, "Minimum weight of an answer, relative to the first one.", group=_ANSWERS, ge=0, le=1
-    )
-    min_confidence: float | None = option(
-        None, "Give no answer if the confidence is lower.", group=_ANSWERS, ge=0, le=1
-    )
-    max_tails: int | None = option(
-        None,
-        "Maximum number of tails of a relation path that is expanded (200).",
-        group=_ANSWERS,
-        ge=1,
+    min_confidence: float | None = _share(None, "Give no answer if the confidence is lower.")
+    max_tails: int | None = _weighed(
+        None, "Maximum number of tails of a relation path that is expanded (200).", ge=1
     )
 
     def check(self, settings: Settings) -> None:
@@ -204,12 +173,8 @@ class KgCotOptions(CardOptions):
         "A graph reasoner's folder, or the name of a bundled one (by default what fits the KG).",
     )
     paths_each: int = option(1, "Number of paths to each of the K most likely entities.", ge=1)
-    answer_threshold: float | None = option(
-        None,
-        "Minimum score of an answer, relative to the first one (by default the reasoner's).",
-        group=_ANSWERS,
-        ge=0,
-        le=1,
+    answer_threshold: float | None = _share(
+        None, "Minimum score of an answer, relative to the first one (by default the reasoner's)."
     )
 
 
@@ -220,8 +185,8 @@ class DogOptions(KgLlmOptions):
 
     beams: int = option(3, "Number of chains, and of triplets tried at each step.", ge=1, le=16)
     steps: int = option(5, "Maximum number of triplets in a chain.", ge=1, le=64)
-    walk: Literal["filtered", "store"] = option(
-        "filtered", "Follow the prompt's graph, or the whole store.", group=_WALKS
+    walk: Literal["filtered", "store"] = _walk(
+        "filtered", "Follow the prompt's graph, or the whole store."
     )
     triplets: int | None = option(
         None,
@@ -238,11 +203,11 @@ class DogOptions(KgLlmOptions):
         "Maximum number of tokens in a thought; a chain that opens no triplet by then ends.",
         ge=1,
     )
-    time_limit: float | None = option(
-        None, "Time limit in seconds for the chains of a question.", group=_SPEED, gt=0
+    time_limit: float | None = _speed(
+        None, "Time limit in seconds for the chains of a question.", gt=0
     )
-    budget: int | None = option(
-        None, "Number of tokens in a forward pass (by default measured).", group=_SPEED, ge=1
+    budget: int | None = _speed(
+        None, "Number of tokens in a forward pass (by default measured).", ge=1
     )
 
     @model_validator(mode="after")
@@ -270,24 +235,15 @@ class RankOptions(CardOptions):
     ranker: str | None = option(
         None, "A path ranker's folder, or the name of a bundled one (by default what suits the KG)."
     )
-    answer_threshold: float | None = option(
-        None,
-        "Minimum score of an answer, relative to the first one (0.7).",
-        group=_ANSWERS,
-        ge=0,
-        le=1,
+    answer_threshold: float | None = _share(
+        None, "Minimum score of an answer, relative to the first one (0.7)."
     )
-    refuse_above: float | None = option(
+    refuse_above: float | None = _share(
         None,
         "Give no answer if the graph lacks it with a higher probability (by default the ranker's).",
-        group=_ANSWERS,
-        ge=0,
-        le=1,
     )
-    conditions: bool = option(
-        True,
-        "Filter answers by the entities, values and superlatives in the question.",
-        group=_ANSWERS,
+    conditions: bool = _weighed(
+        True, "Filter answers by the entities, values and superlatives in the question."
     )
 
 
@@ -316,10 +272,6 @@ class QueryOptions(MethodOptions):
 
     scorer: str | None = option(None, "A plan scorer's folder (by default the bundled one).")
     plans: int = option(12, "Number of plans that are run and compared.", ge=1, le=100)
-    time_limit: float = option(10.0, "Time limit in seconds for each plan.", group=_SPEED, gt=0)
-    sure_from: float = option(
-        0.6, "Confidence from which no other reading is shown.", group=_ANSWERS, ge=0, le=1
-    )
-    refuse_below: float = option(
-        0.15, "Give no answer below this confidence.", group=_ANSWERS, ge=0, le=1
-    )
+    time_limit: float = _speed(10.0, "Time limit in seconds for each plan.", gt=0)
+    sure_from: float = _share(0.6, "Confidence from which no other reading is shown.")
+    refuse_below: float = _share(0.15, "Give no answer below this confidence.")

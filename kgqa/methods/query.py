@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from itertools import combinations, takewhile
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeGuard, cast
 
 import numpy as np
 
@@ -311,11 +311,8 @@ class Query(Method[QueryOptions]):
         parts, question, literals = asked.parts, asked.text, asked.literals
         texts, refs = parts.read(question, asked.found)
         scores = self.resources.plan_scorer(self.options.scorer).read(question, texts)
-        quoted = {str(literal.value) for literal in literals.literals if literal.kind == "text"}
-        values = self._of(graph)[1]
         reading = QuestionReading(
             question, parts, refs, scores, literals, asked.found,
-            {text: values.lacking(text) for text in quoted},
             today=str(today_of(self.options.today, self.options.zone)[0]),
             beside=_of_two_classes(graph, question, parts),
         )  # fmt: skip
@@ -363,7 +360,7 @@ class Query(Method[QueryOptions]):
             self._chooses,
             question,
             [sentence(one.plan) for one, _ in ranked],
-            [text for one, _ in ranked for text in _texts_of(one.plan)] if masked else (),
+            [text for one, _ in ranked for text in _texts(one.plan)] if masked else (),
             self.options.answer_tokens,
         )
         if numbers is None:
@@ -618,7 +615,7 @@ class Query(Method[QueryOptions]):
             notes=tuple(notes),
             confidence=confidence,
             result=shown,
-            covers=_named_in(best.plan).union(*(one.ids for one in read.bounds)),
+            covers=frozenset(_texts(best.plan)).union(*(one.ids for one in read.bounds)),
             readings=readings,
             **cost,
         )
@@ -864,19 +861,16 @@ def units_of(question: str, literals: Stated) -> list[tuple[int, int]]:
     return found
 
 
-def _named_in(plan: Plan) -> frozenset[str]:
-    """Return the texts, names or ids, in all conditions of a plan."""
+def _values(plan: Plan) -> list[object]:
+    """Return the values in all conditions of a plan, also of what it negates or selects first."""
     where = [*plan.where, *(one for part in plan.without for one in part.where)]
-    if plan.first is not None:
-        where += plan.first.where
-    texts = (value for one in where if isinstance(one.right, tuple) for value in one.right)
-    return frozenset(text for text in texts if isinstance(text, str))
+    values = [value for one in where if isinstance(one.right, tuple) for value in one.right]
+    return values + (_values(plan.first) if plan.first else [])
 
 
-def _texts_of(plan: Plan) -> list[str]:
-    """Return the texts in a plan's own conditions."""
-    found = [one.right for one in plan.where if isinstance(one.right, tuple)]
-    return [value for right in found for value in right if isinstance(value, str)]
+def _texts(plan: Plan) -> list[str]:
+    """Return the texts, names or ids, in all conditions of a plan."""
+    return [value for value in _values(plan) if isinstance(value, str)]
 
 
 def unknown_names(
@@ -904,7 +898,9 @@ def unused(
 
     ``names``: the schema's names, which a question may quote; they do not count.
     """
-    held, limits = _held(plan)
+    held = {*map(str, _values(plan))}
+    steps = [plan, plan.first] if plan.first else [plan]
+    limits = {str(number) for one in steps for number in (one.limit, one.skip + 1)}
     unheld = [
         one
         for one in found
@@ -926,19 +922,6 @@ def unused(
 
     stray = _spans([*unheld, *(one for one in literals.literals if is_lost(one))])
     return [question[start:end] for start, end in stray]
-
-
-def _held(plan: Plan) -> tuple[set[str], set[str]]:
-    """Return the values of a plan's conditions as text, and its limits."""
-    held: set[str] = set()
-    limits: set[str] = set()
-    part: Plan | None = plan
-    while part is not None:
-        where = [*part.where, *(one for inner in part.without for one in inner.where)]
-        held |= {str(value) for one in where if isinstance(one.right, tuple) for value in one.right}
-        limits |= {str(part.limit), str(part.skip + 1)}
-        part = part.first
-    return held, limits
 
 
 def passed_over(question: str, plan: Plan, nouns: Sequence[str] = ()) -> str:
@@ -1009,7 +992,7 @@ def is_all_of(question: str, plan: Plan) -> bool:
     return bool(kind) and whole and things and stems(plan.nodes[0]) == stems(kind)
 
 
-def is_count(item: object) -> bool:
+def is_count(item: object) -> TypeGuard[Aggregate]:
     """Return whether an output item is a number of entities."""
     return isinstance(item, Aggregate) and item.kind == "count" and isinstance(item.of, NodeRef)
 
@@ -1177,12 +1160,7 @@ def _joins(plan: Plan) -> bool:
 
 def _names(plan: Plan) -> list[str]:
     """Return the names and values in a plan's text, and the opposites of its flags."""
-    lasting = any(
-        isinstance(value, str) and length(value) is not None
-        for one in plan.where
-        if isinstance(one.right, tuple)
-        for value in one.right
-    )
+    lasting = any(length(text) is not None for text in _texts(plan))
     return [
         *re.findall(r"[^\W\d][\w/:#.-]*", str(plan)),
         *(" ".join(BASES["s"]).split() if lasting else ()),  # "hours", of PT2H

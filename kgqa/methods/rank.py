@@ -699,7 +699,7 @@ def _shown(
     A path to another entity by a new relation path is among the first. Paths of equal text are
     joined.
     """
-    by_text: dict[str, list[tuple[float, GroundedPath]]] = {}
+    shown: list[tuple[float, GroundedPath]] = []
     source: dict[tuple[str, tuple[str, ...]], str] = {}
     expanded: list[ExpandedPath] = []
     for place, paths in enumerate(evidence.values()):
@@ -709,14 +709,8 @@ def _shown(
                 expanded.append(ExpandedPath(path, source[kind]))
             else:
                 source.setdefault(kind, path.text)
-                by_text.setdefault(path.text, []).append((score, path))
-    scored = [
-        ScoredPath(
-            text, max(score for score, _ in same), same[0][1].tail.name, tuple(p for _, p in same)
-        )
-        for text, same in by_text.items()
-    ]
-    return scored, expanded
+                shown.append((score, path))
+    return ScoredPath.joined(shown), expanded
 
 
 def sureness(signs: Sequence[float], weights: Sequence[float]) -> float:

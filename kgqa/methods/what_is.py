@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kgqa.answers.answer import Answer, TopicEntity
+    from kgqa.graph.model import EntityDetails
     from kgqa.graph.store import GraphStore
     from kgqa.paths.format import PathFormat
     from kgqa.paths.ground import PathEdge
@@ -96,16 +97,19 @@ def _by_types(store: GraphStore, question: str, topics: Sequence[TopicEntity]) -
         names = sorted(named)[:1]
     if not 0 < len(names) <= _MOST_TYPES:
         return None
-    shown = {name: value for name, value in of.properties.items() if is_walked(value)}
     names = ["yes"] if whether else [relation_phrase(name) for name in names]
+    share = 1 / len(names)
     return Findings(
-        answers=tuple(
-            RankedAnswer(None, name, 1 / len(names), True, (), (), tuple(of.types), shown)
-            for name in names
-        ),
+        answers=tuple(RankedAnswer(None, name, share, True, **_described(of)) for name in names),
         search=SearchUse("types"),
         confidence=WEIGHTS["type_edge"],
     )
+
+
+def _described(of: EntityDetails) -> dict[str, Any]:
+    """Return the types and short properties that an answer shows of an entity."""
+    shown = {name: value for name, value in of.properties.items() if is_walked(value)}
+    return {"types": tuple(of.types), "properties": shown}
 
 
 def _is_relation(store: GraphStore, kinds: frozenset[str], key: int) -> bool:
@@ -233,21 +237,14 @@ def described(store: GraphStore, answer: Answer) -> Answer:
     ids = [one.id for one in answer.answers[:DESCRIBED] if one.id is not None]
     if not ids:
         return answer
-    known = {}
+    known: dict[str | None, dict[str, Any]] = {}
     keys = store.keys_of(ids)
     foresee(store, keys[keys >= 0], "out")
     for id_, key in zip(ids, keys.tolist(), strict=True):
         if key >= 0:
-            of = store.details(key)
-            shown = {name: value for name, value in of.properties.items() if is_walked(value)}
-            known[id_] = (tuple(of.types), shown)
-    answers = [
-        replace(one, types=known[one.id][0], properties=known[one.id][1])
-        if one.id in known
-        else one
-        for one in answer.answers
-    ]
-    answer = replace(answer, answers=tuple(answers))
+            known[id_] = _described(store.details(key))
+    answers = tuple(replace(one, **known.get(one.id, {})) for one in answer.answers)
+    answer = replace(answer, answers=answers)
     return _with_rows(store, answer) if store.info.loader == "tables" else answer
 
 

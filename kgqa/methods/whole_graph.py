@@ -6,7 +6,7 @@ entity that is none: the class whose members are asked for, a number, or a unit.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeGuard, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from kgqa.display import NOT_HERE
 from kgqa.graph.amounts import number_in
@@ -15,7 +15,7 @@ from kgqa.graph.quantities import UNITS
 from kgqa.graph.schema import PropertyGraph
 from kgqa.lexicon.lemmas import stem
 from kgqa.linking.neighbourhood_features import name_stems, stems_of
-from kgqa.methods.query import UNSAID, kind_asked
+from kgqa.methods.query import UNSAID, is_count, kind_asked
 from kgqa.methods.rank_asked import asked_kind
 from kgqa.methods.what_is import asks_number
 from kgqa.planning.aggregates import HOW_MANY
@@ -23,7 +23,6 @@ from kgqa.planning.bounds import is_bound
 from kgqa.planning.negation import denies_name
 from kgqa.planning.question_words import FREQUENT, names_class, stems
 from kgqa.queries.implicit_classes import queryable
-from kgqa.queries.plan import Aggregate, NodeRef
 from kgqa.understanding.asked import (
     as_superlative,
     asks_best,
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from kgqa.graph.store import GraphStore
     from kgqa.methods.base import LinkedQuestion
     from kgqa.queries.join import QueryStore
-    from kgqa.queries.plan import Plan
+    from kgqa.queries.plan import NodeRef, Plan
     from kgqa.queries.result import QueryResult
 
 WEIGHTS = weights("methods")
@@ -255,7 +254,7 @@ def _counted(result: QueryResult, most: int) -> set[str | None]:
 
     Empty if it counts no nodes.
     """
-    if not result.rows or not any(_counts(item) for item in result.plan.give):
+    if not result.rows or not any(is_count(item) for item in result.plan.give):
         return set()
     return set(result.counted_ids(most))
 
@@ -263,13 +262,7 @@ def _counted(result: QueryResult, most: int) -> set[str | None]:
 def _counted_classes(result: QueryResult) -> list[str]:
     """Return the classes of the nodes that a plan counts."""
     plan = result.plan
-    return [plan.nodes[cast("NodeRef", one.of).node] for one in plan.give if _counts(one)]
-
-
-def _counts(item: object) -> TypeGuard[Aggregate]:
-    """Return whether an output item is a count of nodes."""
-    counts = isinstance(item, Aggregate) and item.kind == "count"
-    return counts and isinstance(cast("Aggregate", item).of, NodeRef)
+    return [plan.nodes[cast("NodeRef", one.of).node] for one in plan.give if is_count(one)]
 
 
 def _counts_other(result: QueryResult, question: LinkedQuestion, schema: GraphSchema) -> bool:

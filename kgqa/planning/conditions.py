@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from heapq import nlargest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from kgqa.graph.moments import length_text
 from kgqa.graph.quantities import UNITS
@@ -15,11 +15,8 @@ from kgqa.planning.bounds import bound_before, compared
 from kgqa.planning.evidence import UNUSED, is_id
 from kgqa.planning.negation import OPPOSITE, denies, denies_comparison, denies_itself
 from kgqa.planning.question_words import (
-    ALIVE,
     AVERAGE,
     COMPARED,
-    DEAD,
-    DEATH,
     NO,
     PLACE,
     TOTAL,
@@ -47,11 +44,14 @@ CONDITIONS = 6  # states kept: the beam's width
 _UNSAID = 2  # distance added for a property that is not mentioned
 _NEAR = 9  # distance in words from which a mention is not near
 _SHARED = 6  # most words between two properties compared with one number
+_UNLIKELY = -1  # log-odds below which a flag is not compared unless it is said
 _BESIDE = 40  # most characters between "average" and its number
 _IN_A_YEAR = re.compile(
     r"\b(?:in|on|since|before|after|during|until|by|of|season|year)(?: the)? $", re.I
 )
-_ANY = re.compile(r"any|some")
+_EQUAL: dict[tuple[bool, bool], Operator] = {  # by whether there are several, and it is denied
+    (False, False): "=", (True, False): "in", (False, True): "<>", (True, True): "not in",
+}  # fmt: skip
 _HAVING = re.compile(r"with|have|has|having|had|includ\w*|known|whose")
 
 
@@ -86,6 +86,19 @@ class ConditionState:
         return replace(self, where=(*self.where[:-1], one), score=self.score + worth)
 
 
+class _Holding(NamedTuple):
+    """A property or node of a pattern that a stored value may be a condition on."""
+
+    left: NodeRef | PropertyRef
+    node: int  # itself, or the property's
+    stored: tuple[str, ...]
+    odds: float
+    is_name: bool  # whether the value is the name of what has it
+    is_entity: bool
+    used: frozenset[Owned]  # the properties of the state with the condition
+    names: frozenset[PropertyRef]
+
+
 def _in_time(literal: Stating, value: object, type_: str) -> str:
     """Return a number as the year or duration that it states for a property type, "" otherwise."""
     if type_ in DATES and is_year(value):
@@ -93,6 +106,11 @@ def _in_time(literal: Stating, value: object, type_: str) -> str:
     if type_ == "duration" and literal.read and literal.read.unit == "s":
         return length_text(literal.read.amount or 0)
     return ""
+
+
+def _part(place: Place, part: Literal["size", "month"]) -> Place:
+    """Return a part of a property: its number of values, or the month of its date."""
+    return replace(place, ref=replace(place.ref, part=part))
 
 
 def _node_of(owner: object, pattern: Pattern) -> int:
@@ -202,70 +220,63 @@ class ConditionSearch:
 
         Its score gains the odds of the property, unless used before, and ``bonus``.
         """
-        odds = 0.0 if place.owned in state.used else self._read.properties[place.owned][0]
         one = Comparison(place.ref, operator, (value,))  # type: ignore[arg-type]
-        return state.also(one, odds + bonus, used=state.used | {place.owned})
+        worth = self._odds(state, place) + bonus
+        return state.also(one, worth, used=state.used | {place.owned})
+
+    def _odds(self, state: ConditionState, place: Place) -> float:
+        """Return the log-odds that a property is compared, 0 if the state compares it already."""
+        return 0.0 if place.owned in state.used else self._read.properties[place.owned][0]
 
     def _with_value(
-        self,
-        state: ConditionState,
-        value: FoundValue,
-        pattern: Pattern,
-        places: Sequence[Place],
+        self, state: ConditionState, value: FoundValue, pattern: Pattern, places: Sequence[Place]
     ) -> Iterator[ConditionState]:
         """Yield the state with a stored value unused, and with each condition that it may be."""
+        question = self._read.question
         yield replace(state, score=state.score + self._read.unused(value))
-        denied = denies(self._read.question, value.start)
-        others = denied and denies_itself(self._read.question, value.start)
-        bound = bound_before(self._read.question, value.start) if value.holds else None
+        denied = denies(question, value.start)
+        others = denied and denies_itself(question, value.start)
+        bound = bound_before(question, value.start) if value.holds else None
         if bound is not None:
             yield from self._with_bound(state, value, bound, pattern, places)
         yield from self._either(state, value, pattern, places)
+        alike = denied and self._is_alike(value)
+        for one in self._holding(state, value, pattern, places):
+            own = not one.node
+            if denied and (not others if own and one.is_name
+                           else not own and _has_condition(state, one.node, pattern)):  # fmt: skip
+                continue  # an affirmed condition comes earlier
+            worth = one.odds + WEIGHTS["value_held"]
+            worth += WEIGHTS["bound_itself"] * (bound is not None and own and one.is_name)
+            if alike and one.is_entity:
+                worth += WEIGHTS["denied_at_same_place"] * (
+                    -1 if own else _walked_alike(state, pattern, one.node)
+                )
+            operator = _EQUAL[len(one.stored) > 1, denied and own]
+            found = Comparison(one.left, operator, one.stored)
+            added = state.also(found, worth, used=one.used, names=one.names)
+            yield added.without(one.node) if denied and not own else added
+
+    def _holding(
+        self, state: ConditionState, value: FoundValue, pattern: Pattern, places: Sequence[Place]
+    ) -> Iterator[_Holding]:
+        """Yield the properties, then the nodes, that a stored value may be a condition on."""
         for place in places:
-            if place.owned in value.fields:
-                stored = value.fields[place.owned]
-                again = WEIGHTS["value_held"]
-                itself = self._read.is_name(place) and place.of_answer
-                again += WEIGHTS["bound_itself"] * bool(bound and itself)
-                own = denied and place.of_answer
-                if own and itself and not others:
-                    continue
-                if denied and value.things and self._is_alike(state, value):
-                    node = _node_of(place.ref.owner, pattern)
-                    again += WEIGHTS["denied_at_same_place"] * (
-                        -1 if own else _walked_alike(state, pattern, node)
-                    )
-                added = self._add(state, place, "<>" if own else "=", stored[0], again)
-                if denied and not own:
-                    away = _node_of(place.ref.owner, pattern)
-                    if _has_condition(state, away, pattern):
-                        continue  # an affirmed condition comes earlier
-                    added = added.without(away)
-                named_ = {place.ref} if itself else set()
-                yield replace(added, names=state.names | named_)
+            if stored := value.fields.get(place.owned):
+                node, is_name = _node_of(place.ref.owner, pattern), self._read.is_name(place)
+                names = state.names | {place.ref} if is_name and not node else state.names
+                yield _Holding(
+                    place.ref, node, stored[:1], self._odds(state, place), is_name,
+                    bool(value.things), state.used | {place.owned}, names,
+                )  # fmt: skip
         for node, name in enumerate(pattern.nodes):
             if stored := value.entities(name, _steps_at(pattern, node)):
-                ref = NodeRef(node)
-                again = WEIGHTS["value_held"]
-                own = denied and not node
-                if own and not others:
-                    continue
-                if denied and node and _has_condition(state, node, pattern):
-                    continue
-                operator = "in" if len(stored) > 1 else "="
-                if own:
-                    operator = "not in" if len(stored) > 1 else "<>"
                 odds = self._read.properties.get((ENTITY, name, "name"), (0.0,))[0]
-                odds += WEIGHTS["bound_itself"] * bool(bound and not node)
-                one = Comparison(ref, operator, stored)  # type: ignore[arg-type]
-                if denied and self._is_alike(state, value):
-                    again += WEIGHTS["denied_at_same_place"] * (
-                        -1 if own else _walked_alike(state, pattern, node)
-                    )
-                added = state.also(one, odds + again)
-                yield added.without(node) if denied and not own else added
+                yield _Holding(
+                    NodeRef(node), node, stored, odds, True, True, state.used, state.names
+                )
 
-    def _is_alike(self, state: ConditionState, value: FoundValue) -> bool:
+    def _is_alike(self, value: FoundValue) -> bool:
         """Return whether the question names another entity with one of the value's relations."""
         mine = {step for steps in value.steps.values() for step in steps}
         return any(
@@ -292,25 +303,31 @@ class ConditionSearch:
                 yield self._add(state, place, found[0], held, WEIGHTS["value_held"] + found[1])
 
     def _either(
-        self, state: ConditionState, value: FoundValue, pattern: Pattern, places: Sequence[Place]
+        self,
+        state: ConditionState,
+        said: FoundValue | Stating,
+        pattern: Pattern,
+        places: Sequence[Place],
     ) -> Iterator[ConditionState]:
-        """Yield the state whose last condition also accepts ``value``.
+        """Yield the state whose last condition also accepts a stored value or a literal.
 
         Nothing unless "or" joins the two.
         """
-        last = self._either_of(state, value.start, places)
-        if last is None:
+        last = self._either_of(state, said.start, places)
+        if last is None or not isinstance(last.right, tuple):
             return
-        stored: Sequence[str] = ()
-        if isinstance(last.left, NodeRef):
-            node = last.left.node
-            stored = value.entities(pattern.nodes[node], _steps_at(pattern, node))
-        elif isinstance(last.left, PropertyRef) and isinstance(last.left.owner, NodeRef):
-            owned = ("class", pattern.nodes[last.left.owner.node], last.left.name)
-            stored = value.fields.get(owned, ())[:1]
+        left, owner = last.left, getattr(last.left, "owner", None)
+        stored: Sequence[Any] = ()
+        if not isinstance(said, FoundValue):
+            if said.operator == "=" and isinstance(left, PropertyRef):
+                stored = [str(said.value) if isinstance(last.right[0], str) else said.value]
+        elif isinstance(left, NodeRef):
+            stored = said.entities(pattern.nodes[left.node], _steps_at(pattern, left.node))
+        elif isinstance(left, PropertyRef) and isinstance(owner, NodeRef):
+            stored = said.fields.get(("class", pattern.nodes[owner.node], left.name), ())[:1]
         if stored:
-            right = (*last.right, *stored)  # type: ignore[misc]
-            yield state.instead(Comparison(last.left, "in", right), WEIGHTS["value_held"])
+            either = Comparison(left, "in", (*last.right, *stored))
+            yield state.instead(either, WEIGHTS["value_held"])
 
     def _either_of(
         self, state: ConditionState, start: int, places: Sequence[Place]
@@ -336,99 +353,80 @@ class ConditionSearch:
     ) -> Iterator[ConditionState]:
         """Yield the state with a literal unused, and with each comparison that it may be."""
         kind = "quoted" if literal.kind == "text" else literal.kind
-        times = WEIGHTS["unused_literal_of_triples"] if self._read.plain else 1.0
-        times += WEIGHTS["unused_comparison"] * (literal.operator not in ("=", "contains"))
         if kind == "quoted" and str(literal.value) in self._read.parts.names:
             yield state
             return
+        times = WEIGHTS["unused_literal_of_triples"] if self._read.plain else 1.0
+        times += WEIGHTS["unused_comparison"] * (literal.operator not in ("=", "contains"))
         yield replace(state, score=state.score + times * UNUSED[kind])
-        close = self._closeness(literal, pattern, places)
+        close = self._closeness(literal, places)
         said = literal.said if literal.said >= 0 else literal.start
         denied = literal.operator in OPPOSITE and denies_comparison(self._read.question, said)
-        before = self._read.question[: literal.start]
-        year = is_year(literal.value) and _IN_A_YEAR.search(before)
-        lasts = set()
-        if literal.read is not None and literal.read.unit == "s":  # less than 24 months
-            lasts = {one.ref for one in places if measured("long age", self._read.called(one))}
-        last = self._either_of(state, literal.start, places) if literal.operator == "=" else None
-        if last is not None and isinstance(last.left, PropertyRef):
-            before_ = last.right if isinstance(last.right, tuple) else ()
-            both = (*before_, str(literal.value) if isinstance(before_[0], str) else literal.value)
-            yield state.instead(Comparison(last.left, "in", both), WEIGHTS["value_held"])
+        yield from self._either(state, literal, pattern, places)
         for place in places:
-            type_, many, near = place.property.type, place.property.many, close[place.ref]
-            near += WEIGHTS["time_span"] * bool(lasts) * (1 if place.ref in lasts else -1)
-            operator, value = literal.operator, in_unit(literal, place.property.name)
-            if denied:
-                yield from self._with_denied(state, literal, value, near, pattern, place)
-                continue
-            if literal.kind == "number":
-                if many and near > 0:
-                    size = replace(place, ref=replace(place.ref, part="size"))
-                    yield self._add(state, size, operator, value, near)
-                elif type_ in NUMBERS and not many:
-                    timeless = year and not is_dated(place.property)
-                    near += WEIGHTS["year_on_other_number"] * bool(timeless)
-                    near += WEIGHTS["year_on_date"] * bool(year and not timeless)
-                    added = self._add(state, place, operator, value, near)
-                    yield added
+            for meant, operator, value, worth in self._meant(literal, place, close[place.ref]):
+                if denied:
+                    yield self._with_denied(state, meant, operator, value, worth, pattern)
+                    continue
+                added = self._add(state, meant, operator, value, worth)
+                yield added
+                if literal.kind == "number" and meant is place and place.is_number:
                     for other in self._beside(place, literal, places):
-                        yield self._add(added, other, operator, value, near)
-                elif when := _in_time(literal, value, type_):
-                    yield self._add(state, place, operator, when, WEIGHTS["date_by_type"] + near)
-            elif literal.kind == "date" and len(str(value)) == 2:  # a month of any year
-                if type_ in DATES:
-                    part = replace(place, ref=replace(place.ref, part="month"))
-                    yield self._add(
-                        state, part, operator, int(value), WEIGHTS["date_by_type"] + near
-                    )
-            elif literal.kind == "date":
-                if type_ in DATES:
-                    yield self._add(state, place, operator, value, WEIGHTS["date_by_type"] + near)
-                elif type_ == "integer" and len(str(value)) == 4:
-                    yield self._add(state, place, operator, int(value), near)
-            elif type_ == "text" and operator in operators(type_):
-                near += WEIGHTS["text_in_no_value"] * (
-                    place.owned in self._read.lacking.get(str(value), ())
-                )
-                if operator != "=":
-                    yield self._add(state, place, operator, value, near)
-                else:
-                    yield self._add(
-                        state, place, "contains", value, WEIGHTS["text_held_by_none"] + near
-                    )
+                        yield self._add(added, other, operator, value, worth)
         if (literal.operator, literal.value) == (">=", 1) and pattern.hops:
             yield state  # a hop is one, at least
         if literal.kind == "number" and state.having is None:
             yield from self._with_number(state, literal, pattern, places, close)
 
-    def _with_denied(
-        self, state: ConditionState, literal: Stating, value: object, near: float, pattern: Pattern,
-        place: Place,
-    ) -> Iterator[ConditionState]:  # fmt: skip
-        """Yield the state in which a comparison is negated.
+    def _meant(
+        self, literal: Stating, place: Place, near: float
+    ) -> Iterator[tuple[Place, str, object, float]]:
+        """Yield the comparison that a literal may be at a property; nothing if the two do not suit.
 
-        Nothing for a type that does not compare. A property of the answers gets the opposite
-        operator; of another node no fact may satisfy the comparison. ``near``: score for its
-        distance.
+        It is the property or a part of it, the operator, the value, and the score. ``near``: the
+        score for the distance of the literal from the property's mention.
         """
-        type_ = place.property.type
-        if type_ in DATES and (literal.kind == "date" or is_year(value)):
-            value = f"{value}"
-        elif type_ not in NUMBERS or not isinstance(value, int | float):
-            return
-        if place.property.many:
-            return
+        type_, operator = place.property.type, literal.operator
+        value = in_unit(literal, place.property.name)
+        dated = WEIGHTS["date_by_type"] + near
+        if literal.kind == "text":
+            if type_ == "text" and operator in operators(type_):
+                if operator == "=":
+                    operator, near = "contains", near + WEIGHTS["text_held_by_none"]
+                yield place, operator, value, near
+        elif literal.kind == "number" and place.property.many:
+            if near > 0:
+                yield _part(place, "size"), operator, value, near
+        elif literal.kind == "number" and type_ in NUMBERS:
+            if is_year(value) and _IN_A_YEAR.search(self._read.question[: literal.start]):
+                dated_ = is_dated(place.property)
+                near += WEIGHTS["year_on_date"] if dated_ else WEIGHTS["year_on_other_number"]
+            yield place, operator, value, near
+        elif literal.kind == "number":
+            if when := _in_time(literal, value, type_):
+                yield place, operator, when, dated
+        elif type_ == "integer" and len(str(value)) == len("2000"):
+            yield place, operator, int(str(value)), near
+        elif type_ in DATES and len(str(value)) == len("12"):  # a month of any year
+            yield _part(place, "month"), operator, int(str(value)), dated
+        elif type_ in DATES:
+            yield place, operator, value, dated
+
+    def _with_denied(
+        self, state: ConditionState, place: Place, operator: str, value: object, worth: float,
+        pattern: Pattern,
+    ) -> ConditionState:  # fmt: skip
+        """Return the state in which a comparison is negated.
+
+        A property of the answers gets the opposite operator; of another node no fact may satisfy
+        the comparison.
+        """
+        worth += WEIGHTS["comparison_denied"]
         if place.of_answer:
-            added = self._add(
-                state, place, OPPOSITE[literal.operator], value, WEIGHTS["comparison_denied"] + near
-            )
-            yield replace(added, denied=added.denied + 1)
-        else:
-            added = self._add(
-                state, place, literal.operator, value, WEIGHTS["comparison_denied"] + near
-            )
-            yield added.without(_node_of(place.ref.owner, pattern))
+            added = self._add(state, place, OPPOSITE[operator], value, worth)
+            return replace(added, denied=added.denied + 1)
+        added = self._add(state, place, operator, value, worth)
+        return added.without(_node_of(place.ref.owner, pattern))
 
     def _beside(self, place: Place, literal: Stating, places: Sequence[Place]) -> Iterator[Place]:
         """Yield other properties compared with the same number: "a height and a width over 3"."""
@@ -491,13 +489,11 @@ class ConditionSearch:
         ]
         return name in last or (names_class(after, name) and not last)
 
-    def _closeness(
-        self, literal: Stating, pattern: Pattern, places: Sequence[Place]
-    ) -> dict[object, float]:
+    def _closeness(self, literal: Stating, places: Sequence[Place]) -> dict[object, float]:
         """Return for each property, by reference, a score for the distance of literal and mention.
 
-        In "born after 1970 and acting in films released before 2000" each year is beside its word;
-        All are 0 if none is near.
+        In "born after 1970 and acting in films released before 2000" each year is beside its word.
+        A time span is of a duration or an age, if there is one. 0 if nothing is near.
         """
         first = self._read.mentions.at(literal.start)
         last = self._read.mentions.at(literal.end - 1)
@@ -511,13 +507,12 @@ class ConditionSearch:
             unsaid = 1 - self._read.mentions.share(place.property.name, place.owned[1])
             away[place.ref] = min(found, default=99) + _UNSAID * unsaid
         nearest = min(away.values(), default=99)
-        if nearest > _NEAR:
-            return dict.fromkeys(away, 0.0)
-        close: dict[object, float] = {}
-        for place in places:
-            close[place.ref] = WEIGHTS["literal_near_mention"] * (
-                1 if away[place.ref] == nearest else -1
-            )
+        sure = WEIGHTS["literal_near_mention"] * (nearest <= _NEAR)
+        close = {ref: sure if far == nearest else -sure for ref, far in away.items()}
+        if literal.read is not None and literal.read.unit == "s":  # less than 24 months
+            lasts = {one.ref for one in places if measured("long age", self._read.called(one))}
+            span = WEIGHTS["time_span"] * bool(lasts)
+            close = {ref: near + (span if ref in lasts else -span) for ref, near in close.items()}
         return close
 
     def _compared(self, places: Sequence[Place]) -> list[Comparison]:
@@ -590,51 +585,61 @@ class ConditionSearch:
         """Yield states with conditions without a literal: flags, missing or existing values."""
         yield state
         won = place_won(self._read.question)
-        bare = self._read.bare
-        ends = "missing" if ALIVE.search(bare) else "not missing" if DEAD.search(bare) else ""
-        denied = bool(NO.search(bare))
-        denied_words = self._read.denied(3)
-        named = [place for place in places
-                 if place.property.type == "boolean" and self._read.words_of(place)]  # fmt: skip
-        every = state  # with each of the flags that the question names
+        named = [one for one in places
+                 if one.property.type == "boolean" and self._read.words_of(one)]  # fmt: skip
+        used = {name for *_, name in state.used}
         for place in places:
-            odds = self._read.properties[place.owned][0]
             if won and place.is_number and PLACE.search(place.property.name):
+                odds = self._read.properties[place.owned][0]
                 yield self._add(state, place, "=", won, WEIGHTS["place_won"] - odds)
-            said = self._read.words_of(place)
-            flag = place.property.type == "boolean"
-            opposite = flag and says_opposite(self._read.question, place.property.name)
-            share = self._read.mentions.share(place.property.name, place.owned[1])
-            half = place.property.type in ("date", "datetime") and 2 * share >= 1
-            none = bool(denied_words & {*said})
-            none &= half or (place.property.type == "text" and share == 1)
-            none |= place.is_number and self._is_denied(place)
-            ended = bool(ends and DEATH.search(place.property.name))
-            if any(place.owned[2] == name for *_, name in state.used) or (
-                odds < -1 and not ((flag and said) or opposite or none or ended)
-            ):
+            if place.owned[2] in used:
                 continue
-            if flag and denied and not (said or opposite):
-                continue  # "not" refers to something else
-            if ended:
-                yield state.also(Comparison(place.ref, ends), WEIGHTS["flag_said"])  # type: ignore[arg-type]
-            if flag:
-                # of several flags, "no" denies the one that it stands before
-                denies = bool(denied_words & {*said}) if len(named) > 1 else denied
-                holds = denies == opposite
-                worth = (
-                    WEIGHTS["flag_said"] - min(0.0, odds) * opposite if said or opposite else 0.0
-                )
-                yield self._add(state, place, "=", holds, worth)
-                every = self._add(every, place, "=", holds, worth) if said else every
-            elif none or (
-                2 * odds > 1 and said and (denied or self._read.mentions.after(_HAVING) & {*said})
-            ):
-                one = self._there(place, there=not denied)
-                worth = max(0, odds) + WEIGHTS["flag_said"] if none else 0.0
-                yield state.also(one, worth, used=state.used | {place.owned})
-        if len(named) > 1:
+            if place.property.type == "boolean":
+                if flagged := self._with_flag(state, place, several=len(named) > 1):
+                    yield flagged
+            else:
+                yield from self._with_existence(state, place)
+        if len(named) > 1:  # each of them
+            every = state
+            for place in named:
+                if place.owned[2] not in used:
+                    every = self._with_flag(every, place, several=True) or every
             yield every
+
+    def _with_flag(
+        self, state: ConditionState, place: Place, *, several: bool
+    ) -> ConditionState | None:
+        """Return the state that requires a flag to be true or false.
+
+        None if the question does not hint at it. Of ``several`` flags that it names, "no" denies
+        the one that it stands before.
+        """
+        odds, said = self._read.properties[place.owned][0], {*self._read.words_of(place)}
+        denied = bool(NO.search(self._read.bare))
+        opposite = says_opposite(self._read.question, place.property.name)
+        worth = 0.0
+        if said or opposite:
+            worth = WEIGHTS["flag_said"] - min(0.0, odds) * opposite
+        elif odds < _UNLIKELY or denied:  # "not" refers to something else
+            return None
+        if several:
+            denied = bool(self._read.denied(3) & said)
+        return self._add(state, place, "=", denied == opposite, worth)
+
+    def _with_existence(self, state: ConditionState, place: Place) -> Iterator[ConditionState]:
+        """Yield the state in which a property must have a value, or none, as the question says."""
+        read = self._read
+        odds, words = read.properties[place.owned][0], {*read.words_of(place)}
+        share = read.mentions.share(place.property.name, place.owned[1])
+        least = {"date": 1 / 2, "datetime": 1 / 2, "text": 1}.get(place.property.type, 2)
+        none = bool(read.denied(3) & words) and share >= least
+        none |= place.is_number and self._is_denied(place)
+        denied = bool(NO.search(read.bare))
+        there = 2 * odds > 1 and words and (denied or read.mentions.after(_HAVING) & words)
+        if none or there:
+            one = self._there(place, there=not denied)
+            worth = max(0, odds) + WEIGHTS["flag_said"] if none else 0.0
+            yield state.also(one, worth, used=state.used | {place.owned})
 
     def _is_denied(self, place: Place) -> bool:
         """Return whether "no" precedes the substance that a quantity measures: "no alcohol"."""
@@ -650,8 +655,6 @@ class ConditionSearch:
         """
         if place.is_number and not there:
             return Comparison(place.ref, "missing or <=", (0,))
-        if place.is_number and self._read.mentions.after(_ANY, 3) & {*self._read.words_of(place)}:
-            return Comparison(place.ref, ">", (0,))
         return Comparison(place.ref, "not missing" if there else "missing")
 
 

@@ -14,22 +14,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kgqa.errors import PlanError
 from kgqa.lexicon.english import words as english_words
-from kgqa.lexicon.lemmas import stem
 from kgqa.paths.words import relation_phrase
-from kgqa.planning.question_words import EACH, names_class, stems
+from kgqa.planning.question_words import names_class, stems
 from kgqa.planning.schema_parts import ENTITY
 from kgqa.planning.two_step_plans import with_hop
-from kgqa.queries.check import NUMBERS, check
+from kgqa.queries.check import check
 from kgqa.queries.plan import Aggregate, AggregateKind, NodeRef, PropertyRef
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from kgqa.planning.schema_parts import FoundValue, SchemaParts
-    from kgqa.queries.plan import Plan
+    from kgqa.queries.plan import Item, Plan
 
 _NUMBER = r"(?:the )?(?:total )?(?:number|count)s?"
-_NUMBER_OF = re.compile(r"(?:(?<=, )|(?<=\band ))(?:the )?number of (\w+)\b", re.I)
 _OPEN = re.compile(
     r"\W*(?:(?:show|list|find|give|return|display|get|tell|report|count)(?: me| us| out)?"
     r"|(?:what|which)(?:'s| is| are| was| were))\s+(?:(?:all|the|distinct|different|unique)\s+)*",
@@ -39,15 +37,12 @@ _OF = re.compile(
     r"\s+(?:of|for)\s+(?:(?:all|each|every|any|the|of|those|these|different)\s+)*", re.I
 )
 _AND = re.compile(r"\s*,\s*(?:and\s+)?|\s+(?:and|along with|as well as|together with)\s+", re.I)
-_AND_NUMBER = re.compile(rf"(.*?),? (?:and|along with|with) {_NUMBER} of (.+)", re.I)
 _THEN = re.compile(
     r"(.+?[?.!])\s+(?:please )?(?:show|list|give|return|report|include)(?: me)?"
     r"\s+(?!(?:only )?(?:the )?(?:top|first|best|last|\d+)\b)(.+?)\W*",
     re.I,
 )
 _BACK = re.compile(r"(\bfrom (?:the )?\w+est) to (?:the )?\w+est\b", re.IGNORECASE)
-_EACH = re.compile(r"\bfor (?:the )?different (?:numbers? of )?", re.IGNORECASE)
-_KIND_OF = re.compile(r"\b(types?|kinds?) of (\w+)", re.IGNORECASE)
 _SMALL = english_words("before_columns")
 _KIND_WORDS: dict[AggregateKind, str] = {
     "average": "average mean avg",
@@ -77,21 +72,8 @@ def asked_for(
         question[value.start : value.end]: owner
         for value in values for kind, owner, _ in value.fields if kind == ENTITY and owner
     }  # fmt: skip
+    question = _BACK.sub(r"\1", _abbreviated(question, parts))
     items: list[str] = []
-    for name in sorted(parts.names):  # miles per gallon, of an MPG
-        if 2 < len(name) < 6 and name.isalpha() and name.isupper():
-            said = " ".join(rf"{letter}[a-z]+" for letter in name.lower())
-            question = re.sub(rf"\b{said}\b(?: \({name}\))?", name, question)
-    question = _EACH.sub("for each ", _BACK.sub(r"\1", question))
-    if (kind := _KIND_OF.search(question)) and any(
-        _stems(owned[2]) == [stem(kind[2].lower()), stem(kind[1].lower())]
-        for owned in parts.properties
-    ):  # the types of pets, of a pet type
-        question = f"{question[: kind.start()]}{kind[2]} {kind[1]}{question[kind.end() :]}"
-    for amount in reversed([*_NUMBER_OF.finditer(question)]):  # of beds, if there is a number
-        if any(_stems(one.name) == [stem(amount[1].lower())] and one.type in NUMBERS
-               for one, _ in parts.properties.values()):  # fmt: skip
-            question = question[: amount.start()] + question[amount.start(1) :]
     if then := _THEN.fullmatch(question.strip()):
         question = then[1]
         items = [one for one in _AND.split(then[2]) if not re.search(r"\b(?:number|count)\b", one)]
@@ -99,26 +81,42 @@ def asked_for(
     rest = question[opened.end() :] if opened else ""
     for of in _OF.finditer(rest):
         listed, what = _AND.split(rest[: of.start()]), rest[of.end() :]
-        kinds = [_kind(one) for one in listed]
-        noun = next((words for _, words in reversed(kinds) if words), [])
+        kinds = list(map(_kind, listed))
         if any(len(words) > 4 for _, words in kinds):
             break
         if len(listed) > 1 and all(kind for kind, _ in kinds):
-            full = [
-                one if words else f"{one} {' '.join(noun)}"
-                for one, (_, words) in zip(listed, kinds, strict=True)
-            ]
+            noun = next((words for _, words in reversed(kinds) if words), [])
+            full = [one if words else " ".join([one, *noun])
+                    for one, (_, words) in zip(listed, kinds, strict=True)]  # fmt: skip
             return RequestedColumns(f"What is the {full[0]}{rest[of.start() :]}", tuple(full))
         if re.fullmatch(_NUMBER, listed[-1], re.I):
             return RequestedColumns(f"How many {what}", (*listed[:-1], *items))
-        of_thing = [owner for name, owner in things.items() if what.startswith(name)]
-        class_ = _class_of(what, parts) or (of_thing[0] if of_thing and len(listed) > 1 else "")
-        if class_ and all(not kind and _found(class_, words, parts) for kind, words in kinds):
-            if number := _AND_NUMBER.fullmatch(what):
-                each = "" if EACH.search(number[2]) else f" for each {number[1]}"
-                return RequestedColumns(f"How many {number[2]}{each}", (*listed, *items))
+        if _are_columns(kinds, what, things, parts):
             return RequestedColumns(f"Which {what}", (*listed, *items))
     return RequestedColumns(question, tuple(items))
+
+
+def _abbreviated(question: str, parts: SchemaParts) -> str:
+    """Return a question with the schema's abbreviations for what it writes out: an MPG."""
+    for name in sorted(parts.names):
+        if 2 < len(name) < 6 and name.isalpha() and name.isupper():
+            said = " ".join(rf"{letter}[a-z]+" for letter in name.lower())
+            question = re.sub(rf"\b{said}\b(?: \({name}\))?", name, question)
+    return question
+
+
+def _are_columns(
+    kinds: Sequence[tuple[AggregateKind | None, Sequence[str]]], what: str,
+    things: Mapping[str, str], parts: SchemaParts,
+) -> bool:  # fmt: skip
+    """Return whether listed words are columns of the class, or of the thing, that ``what`` names.
+
+    ``kinds``: the words, see :func:`_kind`; ``things``: the classes of named entities. A lone
+    column of a thing is not a list.
+    """
+    named = [owner for name, owner in things.items() if what.startswith(name) and len(kinds) > 1]
+    class_ = _class_of(what, parts) or next(iter(named), "")
+    return bool(class_) and all(not kind and _found(class_, words, parts) for kind, words in kinds)
 
 
 def giving(plan: Plan, items: Sequence[str], parts: SchemaParts) -> Plan:
@@ -126,34 +124,52 @@ def giving(plan: Plan, items: Sequence[str], parts: SchemaParts) -> Plan:
 
     Columns that the schema lacks are ignored; unchanged if the new plan would be malformed.
     """
+    if not items:
+        return plan
     base, calculated = plan.give[0], [one for one in plan.give if isinstance(one, Aggregate)]
-    rows: list[NodeRef | PropertyRef] = []
+    asked = list(map(_kind, items))
+    wider, rows = _with_rows(plan, base, [words for kind, words in asked if not kind], parts)
     numbers: list[Aggregate] = []
-    wider = plan
-    for kind, words in map(_kind, items):
-        about = calculated[0].of if kind and calculated else base
-        owner = about.owner if isinstance(about, PropertyRef) else about
-        if not isinstance(owner, NodeRef) or (kind and not calculated):
-            continue
-        hop, name = _found(plan.nodes[owner.node], words, parts) or (None, None)
-        if kind:
+    owner = _owner(calculated[0].of) if calculated else None
+    for kind, words in asked:
+        if kind and owner is not None:
+            hop, name = _found(plan.nodes[owner.node], words, parts) or (None, "")
             of = PropertyRef(owner, name) if name and not hop else calculated[0].of
             numbers.append(Aggregate(kind, of))
-        elif name is not None:
-            if hop:
-                wider, owner = with_hop(wider, owner.node, *hop)
-            rows.append(PropertyRef(owner, name) if name else owner)
-    if not rows and isinstance(base, NodeRef | PropertyRef):
-        rows = [base]
     new = (row for row in rows if row not in wider.group)
     nodes = [one.owner if isinstance(one, PropertyRef) else one for one in new]
     group = wider.group and tuple(dict.fromkeys((*wider.group, *nodes)))
     give = tuple(dict.fromkeys((*rows, *numbers, *calculated)))
     with suppress(PlanError):
-        wider = replace(wider, give=give, group=group) if items else plan
+        wider = replace(wider, give=give, group=group)
         check(wider, parts.index)
         return wider
     return plan
+
+
+def _with_rows(
+    plan: Plan, base: Item, columns: Sequence[Sequence[str]], parts: SchemaParts
+) -> tuple[Plan, list[NodeRef | PropertyRef]]:
+    """Return a plan with the hops that columns need, and what it gives of each row.
+
+    ``base``: what it gives first, which it also does if the schema has none of the ``columns``.
+    """
+    rows: list[NodeRef | PropertyRef] = []
+    owner = _owner(base)
+    for words in columns:
+        if owner is not None and (found := _found(plan.nodes[owner.node], words, parts)):
+            hop, name = found
+            plan, node = with_hop(plan, owner.node, *hop) if hop else (plan, owner)
+            rows.append(PropertyRef(node, name) if name else node)
+    if not rows and isinstance(base, NodeRef | PropertyRef):
+        rows = [base]
+    return plan, rows
+
+
+def _owner(item: object) -> NodeRef | None:
+    """Return the node that a plan's item is, or is a property of; None for others."""
+    owner = item.owner if isinstance(item, PropertyRef) else item
+    return owner if isinstance(owner, NodeRef) else None
 
 
 def _class_of(text: str, parts: SchemaParts) -> str:
@@ -172,29 +188,43 @@ def _found(
     ``(None, "")`` is the class's own name. ``class_``: the class that the relation or property
     belongs to.
     """
-    asked = _stems(" ".join(words))
-    own = _stems(class_)
-    bare = [word for word in asked if word not in own] or asked
-    known = {property_: _stems(property_) for property_ in parts.index.properties(class_)}
-    for said in (asked, bare):
-        for name, called in known.items():
-            if said in (called, [word for word in called if word not in own]):
-                return None, name
-    if bare == ["name"] or bare == own:
+    asked, own = _stems(" ".join(words)), _stems(class_)
+    bare = _less(asked, own)
+    if (name := _property_called(class_, asked, parts)) is not None:
+        return None, name
+    if bare in (["name"], own):
         return None, ""
     for head, relation, tail in parts.hops:
-        if head == class_ and tail:
-            ends = {*_stems(relation), *_stems(tail)}
-            rest = [word for word in asked if word not in ends]
-            if len(rest) < len(asked) and (not rest or rest == ["name"]):
+        rest = [word for word in asked if word not in {*_stems(relation), *_stems(tail)}]
+        if head == class_ and tail and len(rest) < len(asked):
+            if rest in ([], ["name"]):
                 return (relation, tail), ""
-            for name in parts.index.properties(tail) if len(rest) < len(asked) else ():
-                if rest == _stems(name):
-                    return (relation, tail), name
-    for name, called in known.items():  # the release year of a song
+            if (name := _property_called(tail, rest, parts)) is not None:
+                return (relation, tail), name
+    for name in parts.index.properties(class_):  # the release year of a song
+        called = _stems(name)
         if (len(bare) > 1 and {*bare} <= {*called}) or (bare == ["id"] == called[-1:]):
             return None, name
     return None
+
+
+def _property_called(class_: str, asked: list[str], parts: SchemaParts) -> str | None:
+    """Return the property of a class with a name of the stems ``asked``, None if there is none.
+
+    The words of the class itself may be left out, or said besides.
+    """
+    own = _stems(class_)
+    for said in (asked, _less(asked, own)):
+        for name in parts.index.properties(class_):
+            called = _stems(name)
+            if said in (called, _less(called, own)):
+                return name
+    return None
+
+
+def _less(words: list[str], others: Sequence[str]) -> list[str]:
+    """Return words without ``others``; as they are if nothing else is left."""
+    return [word for word in words if word not in others] or words
 
 
 def _stems(name: str) -> list[str]:

@@ -22,6 +22,7 @@ from kgqa.planning.aggregates import HOW_MANY, ScoredPlan, WholeSearch
 from kgqa.planning.conditions import ConditionSearch
 from kgqa.planning.fact_words import FactWords
 from kgqa.planning.patterns import PatternSearch
+from kgqa.planning.place_words import PlaceWords
 from kgqa.planning.question_words import EXTREME, NO, TOTAL, is_dated, measures, stems
 from kgqa.queries.check import check
 from kgqa.queries.groups import wants_empty
@@ -54,8 +55,9 @@ _DENIED = ("<>", "missing", "missing or <=", NOT_OF_CLASS)
 
 
 def _denies(one: Comparison) -> bool:
-    """Return whether a comparison is negated."""
-    return one.operator in _DENIED or (one.negated and one.affirmed != "missing")
+    """Return whether a comparison is negated; one with 0 denies nothing."""
+    is_no = isinstance(one.right, tuple) and any(each is False for each in one.right)
+    return is_no or one.operator in _DENIED or (one.negated and one.affirmed != "missing")
 
 
 class PlanSearch:
@@ -77,7 +79,7 @@ class PlanSearch:
         facts = FactWords(read.question, read.bare, read.parts.index, read.today)
         conditions, wholes = ConditionSearch(self._read), WholeSearch(self._read)
         for pattern in PatternSearch(self._read).patterns():
-            places = list(self._read.places(pattern))
+            places = PlaceWords(self._read, pattern)
             for state in conditions.conditions(pattern, places):
                 for whole in wholes.wholes(pattern, places, state):
                     one = replace(whole, plan=facts.meant(whole.plan))
@@ -206,69 +208,68 @@ class PlanSearch:
 
         ``denied``: how many comparisons of the plan are negated already.
         """
-        kinds = {item.kind for item in plan.items() if isinstance(item, Aggregate)}
-        cost = 0.0
-        if asks_best(self._read.question) and not plan.order and not kinds & {"least", "most"}:
-            cost += WEIGHTS["superlative_left_out"] * (1 + self._read.is_measured)
-        if HOW_MANY.match(self._read.question) and all(
-            isinstance(one, NodeRef) for one in plan.give
-        ):
-            cost += WEIGHTS["how_many_left_out"]
-        extreme = EXTREME.search(self._read.question)
-        if extreme and not plan.order and not kinds & {"least", "most"}:
-            cost += WEIGHTS["extreme_left_out"]
-        if self._read.asks_average and "average" not in kinds:
-            cost += WEIGHTS["average_left_out"]
-        if self._read.averaged and not any(isinstance(one.right, Aggregate) for one in plan.where):
-            cost += WEIGHTS["average_bound_left_out"]
-        if TOTAL.search(self._read.question) and "sum" not in kinds:
-            names = {word for name in self._names(plan) for word in relation_phrase(name).split()}
-            if "total" in names:
-                cost += WEIGHTS["total_of_column"]
-            else:
-                cost += WEIGHTS["total_left_out"]
-        denied += len(plan.without) + sum(
-            _denies(one)
-            or (isinstance(one.right, tuple) and any(each is False for each in one.right))
-            for one in plan.where  # a comparison with 0 denies nothing
-        )
+        heeded = self._heeded(plan)
+        cost = sum(penalty for cue, penalty in self._cues.items() if not heeded[cue])
+        denied += len(plan.without) + sum(map(_denies, plan.where))
         said = sum(1 for _ in NO.finditer(self._read.bare)) - ("anymore" in self._read.bare)
-        if self._asks_when and not any(is_dated(one) for one in self._given(plan)):
-            cost += WEIGHTS["when_left_out"]
         if said and not 0 < denied <= said:  # one "not" negates one condition
             cost += WEIGHTS["denial_left_out"]
-        if asks_times(self._read.question) and not any(
-            isinstance(one, Aggregate) and isinstance(one.of, HopRef) for one in plan.give
-        ):
-            cost += WEIGHTS["how_often_left_out"]
-        sums = any(
-            isinstance(one, Aggregate) and (one.kind == "sum" or isinstance(one.of, Arithmetic))
-            for one in plan.give
-        )
         named = {one.left for one in plan.where if one.operator == "="}
         if any(isinstance(one, Aggregate) and one.of in named for one in plan.give):
             cost += WEIGHTS["count_of_named_thing"]  # a single entity
-        cost += WEIGHTS["groups_left_out"] * (not self._groups_each(plan))
-        if choice := self._read.choice:
-            chosen = any(
-                one.operator == "in" and isinstance(one.right, tuple) and choice & {*one.right}
-                for one in plan.where
-                if NodeRef(0) in owners(one.left)
-            )
-            cost += WEIGHTS["choice_left_out"] * (not chosen)
-        cost += WEIGHTS["other_left_out"] * any(
-            plan.nodes.count(other) == 1 for other in self._read.others
-        )
         if not self._read.plain:
             spoken = {word for name in self._names(plan) for word in stems(name)}
             nouns = {*map(stem, measures(self._read.question))} & self._measurable
             # "the most votes", where votes are a number
             cost += WEIGHTS["measure_left_out"] * len(nouns - spoken)
-        idle = WEIGHTS["idle_hop"] * self._idles(plan)
-        cost += idle + WEIGHTS["mention_left_out"] * self._unsaid(plan)
+        cost += WEIGHTS["idle_hop"] * self._idles(plan)
+        cost += WEIGHTS["mention_left_out"] * self._unsaid(plan)
         if plan.is_bare and not plan.group:  # it selects nothing
             cost += WEIGHTS["property_left_out"] * self._unsaid_properties(plan)
-        return cost + WEIGHTS["revenue_left_out"] * (self._read.revenue and not sums)
+        return cost
+
+    @cached_property
+    def _cues(self) -> dict[str, float]:
+        """What the question asks of its plan, with the penalty if the plan does not heed it."""
+        read, question = self._read, self._read.question
+        found = {
+            "order": asks_best(question) * WEIGHTS["superlative_left_out"] * (1 + read.is_measured)
+            + bool(EXTREME.search(question)) * WEIGHTS["extreme_left_out"],
+            "number": bool(HOW_MANY.match(question)) * WEIGHTS["how_many_left_out"],
+            "average": read.asks_average * WEIGHTS["average_left_out"],
+            "average bound": bool(read.averaged) * WEIGHTS["average_bound_left_out"],
+            "total": bool(TOTAL.search(question)) * WEIGHTS["total_left_out"],
+            "total of column": bool(TOTAL.search(question)) * WEIGHTS["total_of_column"],
+            "time": self._asks_when * WEIGHTS["when_left_out"],
+            "how often": asks_times(question) * WEIGHTS["how_often_left_out"],
+            "groups": bool(read.of_each) * WEIGHTS["groups_left_out"],
+            "choice": bool(read.choice) * WEIGHTS["choice_left_out"],
+            "revenue": read.revenue * WEIGHTS["revenue_left_out"],
+        }
+        return {cue: penalty for cue, penalty in found.items() if penalty}
+
+    def _heeded(self, plan: Plan) -> dict[str, bool]:
+        """Return which of the cues of :attr:`_cues` a plan heeds."""
+        given = [one for one in plan.give if isinstance(one, Aggregate)]
+        kinds = {item.kind for item in plan.items() if isinstance(item, Aggregate)}
+        totals = any("total" in relation_phrase(name).split() for name in self._names(plan))
+        return {
+            "order": bool(plan.order or kinds & {"least", "most"}),
+            "number": not all(isinstance(one, NodeRef) for one in plan.give),
+            "average": "average" in kinds,
+            "average bound": any(isinstance(one.right, Aggregate) for one in plan.where),
+            "total": "sum" in kinds or totals,
+            "total of column": "sum" in kinds or not totals,
+            "time": any(is_dated(one) for one in self._given(plan)),
+            "how often": any(isinstance(one.of, HopRef) for one in given),
+            "groups": self._groups_each(plan),
+            "choice": any(
+                one.operator == "in" and isinstance(one.right, tuple)
+                and NodeRef(0) in owners(one.left) and self._read.choice & {*one.right}
+                for one in plan.where
+            ),
+            "revenue": any(one.kind == "sum" or isinstance(one.of, Arithmetic) for one in given),
+        }  # fmt: skip
 
     @cached_property
     def _measurable(self) -> set[str]:
@@ -373,7 +374,7 @@ class PlanSearch:
     def _groups_each(self, plan: Plan) -> bool:
         """Return whether a plan groups as the question's "per" or "by" asks."""
         read, mentions = self._read, self._read.mentions
-        if not read.of_each or plan.first is not None:
+        if plan.first is not None:
             return True
         said: set[int] = set()
         for one in plan.group:

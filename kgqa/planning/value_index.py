@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,9 +28,12 @@ from kgqa.queries.values import DATES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from kgqa.graph.model import EntityDetails
     from kgqa.graph.schema import GraphSchema, Value
     from kgqa.queries.join import QueryStore
     from kgqa.understanding.literals import Stated, Stating
+
+    _Fields = Mapping[Owned, tuple[str, ...]]
 
 _MADE_BY = ("planning/value_index.py", "graph/names.py", "graph/sparql_store.py")
 _LONGEST = 8  # most words of an indexed value
@@ -46,6 +49,35 @@ _COMMON = english_words("no_value")
 _NAME_BEFORE = re.compile(r"\s(?:[A-Z]\.|[A-Z][a-z]+(?:-[A-Z][a-z]+)?) $")
 
 
+class _Run:
+    """Words of a question that follow one another, ``words[first:end]``."""
+
+    def __init__(self, question: str, words: Sequence[re.Match[str]], first: int, end: int) -> None:
+        self.start, self.end = words[first].start(), words[end - 1].end()
+        self.text = question[self.start : self.end]
+        self.bare = re.sub(r"['’]s$", "", self.text).strip("'\".")
+        self.key = _key(self.text)
+        self.is_one, self.is_first = end - first == 1, first == 0
+        self.before = stem(words[first - 1][0].lower()) if first else ""
+        self.after = words[end : end + 2]
+
+    def is_meant(self, fields: _Fields) -> bool:
+        """Return whether the words may mean the stored values ``fields``, which are equal to them.
+
+        Everyday words do not; one in lower case must be longer than two letters and no function
+        word, and the values of one word each.
+        """
+        if self.key in _COMMON or len(self.key) < 2:
+            return False
+        small = self.text.islower()
+        if not self.is_one or not (small or self.is_first):
+            return True
+        stored = [values[0] for values in fields.values()]
+        if small and self.text in FUNCTION and self.text not in stored:  # "per", of a code PER
+            return False
+        return len(self.text) > 2 and all(len(one.split()) == 1 for one in stored)
+
+
 class ValueIndex:
     """An index of short text values by their lower-case words, with entity names from the store.
 
@@ -56,7 +88,6 @@ class ValueIndex:
         """Read the values; an endpoint's are cached with its survey. Raises GraphError."""
         self._store = store
         self._fields: dict[str, dict[Owned, tuple[str, ...]]] = {}
-        self._whole: dict[Owned, bool] = {}  # whether all values of a property are kept
         self._types = {type_.name: type_ for type_ in schema.types}
         self._named = {type_.name for type_ in schema.types if type_.names}
         self._classes = name_stems(type_.name for type_ in schema.types)
@@ -68,23 +99,14 @@ class ValueIndex:
         )
         kept = kept_of_endpoint(store)
         if (found := kept.read("values", _MADE_BY)) is not None:
-            self._take(found[1])
+            self._fields = {
+                words: {tuple(owned): tuple(values) for owned, values in held}
+                for words, held in found[1]
+            }
             return
         self._read(store, schema)
-        kept.write("values", _MADE_BY, {}, self._given())
-
-    def _given(self) -> list[Any]:
-        """Return the index as lists for JSON."""
         fields = [(words, list(held.items())) for words, held in self._fields.items()]
-        return [fields, list(self._whole.items())]
-
-    def _take(self, given: list[Any]) -> None:
-        """Load an index that :meth:`_given` wrote."""
-        fields, whole = given
-        self._fields = {
-            words: {tuple(owned): tuple(values) for owned, values in held} for words, held in fields
-        }
-        self._whole = {tuple(owned): is_whole for owned, is_whole in whole}
+        kept.write("values", _MADE_BY, {}, fields)
 
     def _read(self, store: QueryStore, schema: GraphSchema) -> None:
         """Read the text values of properties from the store.
@@ -122,13 +144,12 @@ class ValueIndex:
     def _add(self, owned: Owned, values: Sequence[object]) -> None:
         """Index the text ``values`` of a property ``owned`` by a class or relation.
 
-        Long texts, and all beyond a limit, are dropped; the property then counts as incomplete.
+        Long texts, and all beyond a limit, are dropped.
         """
         for value in dict.fromkeys(map(str, values)):
             said = _SEXES.get(value.lower(), ()) if _SEX.search(owned[2]) else ()
             for words in (_key(value), *said):
                 kept = words.count(" ") < _LONGEST and len(self._fields) < _MOST_VALUES
-                self._whole[owned] = kept and self._whole.get(owned, True)
                 if words and kept:
                     self._fields.setdefault(words, {}).setdefault(owned, (value,))
 
@@ -138,14 +159,6 @@ class ValueIndex:
         for id_, name in zip(some.ids, some.names, strict=True):
             for said in _SEXES.get((name or "").lower(), ()):
                 self._fields.setdefault(said, {})[ENTITY, class_, "name"] = (id_,)
-
-    def lacking(self, text: str) -> set[Owned]:
-        """Return the completely indexed properties of which no value contains ``text``."""
-        asked = _key(text)
-        holding = {
-            field for key, fields in self._fields.items() if asked in key for field in fields
-        }
-        return {owned for owned, whole in self._whole.items() if whole} - holding
 
     def _entities(
         self, texts: Sequence[str]
@@ -181,74 +194,73 @@ class ValueIndex:
         ``literals``: of the question; those that are dates or quotations are not searched again.
         Everyday words are skipped. Raises GraphError.
         """
-        found: list[FoundValue] = []
-        taken: list[tuple[int, int]] = []
-        classes: list[tuple[int, int]] = []  # texts of several words that name a class
-        for one in literals:
-            if one.kind != "text":
-                taken += [(one.start, one.end)] if one.kind == "date" else []
-                continue
-            taken.append((one.start, one.end))
-            text = str(one.value)
-            entities, things = self._entities([text])
-            fields = {**entities.get(text, {}), **self._fields.get(_key(text), {})}
-            if one.operator in ("=", "<>") and fields:
-                of_class = things.get(text, {})
-                found.append(FoundValue(one.start, one.end, fields, quoted=True, things=of_class))
+        found = self._quoted(literals)
+        taken = [(one.start, one.end) for one in literals if one.kind in ("text", "date")]
         taken += [one.span() for one in FREQUENT.finditer(question) if one[0].islower()]
         words = list(re.finditer(r"[^\s?!,;]+", question))
-        spans = [
-            re.sub(r"['’]s$", "", question[words[at].start() : words[at + size - 1].end()]).strip(
-                "'\"."
-            )
+        runs = [
+            _Run(question, words, at, at + size)
             for size in range(_LONGEST, 0, -1)
             for at in range(len(words) - size + 1)
         ]
-        spans += [single for span in spans for single in _singulars(span)]
+        texts = [text for run in runs for text in (run.bare, *_singulars(run.bare))]
         entities, things = self._entities(
-            [span for span in dict.fromkeys(spans) if _key(span) not in _COMMON]
+            [text for text in dict.fromkeys(texts) if _key(text) not in _COMMON]
         )
-        for size in range(_LONGEST, 0, -1):
-            for at in range(len(words) - size + 1):
-                start, end = words[at].start(), words[at + size - 1].end()
-                if any(first < end and start < last for first, last in (*taken, *classes)):
-                    continue
-                text = question[start:end]
-                key = _key(text)
-                bare = re.sub(r"['’]s$", "", text).strip("'\".")
-                held = self._fields.get(key) or self._fields.get(_key(bare), {})
-                fields = {**entities.get(bare, {}), **held}
-                words_ = tuple(map(stem, text.lower().split()))
-                is_class = words_ in self._called  # itself: a novel may be a book's genre
-                if not fields and is_class and size > 1:  # "phone calls" are not of the kind "call"
-                    classes.append((start, end))
-                    continue
-                if not fields and (self._plain or (text[:1].islower() and not is_class)):
-                    for single in _singulars(bare):
-                        fields = {**fields, **entities.get(single, {})}
-                        fields.update(self._fields.get(_key(single), {}))
-                elif not fields and not is_class:  # "Toyotas"; "Adams" is not an Adam
-                    fields = self._unnamed(_singulars(bare))
-                if (
-                    not fields
-                    and text.islower()
-                    and self._is_class(words[at + size : at + size + 2])
-                ):
-                    fields = self._unnamed([f"{bare}s"])  # "drug crimes", of the kind "Drugs"
-                if key.isdigit() and not key.startswith("0"):  # a number, but for "zip 50667"
-                    said = stem(words[at - 1][0].lower()) if at else ""
-                    fields = {of: some for of, some in fields.items() if said in stems(of[2])}
-                if not fields or key in _COMMON or len(key) < 2:
-                    continue
-                if size == 1 and (text.islower() or at == 0) and not _looks_meant(text, fields):
-                    continue
-                taken.append((start, end))
-                found.append(FoundValue(start, end, fields, things=things.get(bare, {})))
+        for run in runs:
+            if any(first < run.end and run.start < last for first, last in taken):
+                continue
+            is_class = tuple(map(stem, run.text.lower().split())) in self._called
+            fields = self._fields_of(run, entities, is_class=is_class)
+            if fields and run.is_meant(fields):
+                found.append(
+                    FoundValue(run.start, run.end, fields, things=things.get(run.bare, {}))
+                )
+            elif fields or not is_class or run.is_one:
+                continue
+            taken.append((run.start, run.end))  # "phone calls" are not of the kind "call"
         found = [
             replace(one, holds=self._held(one)) if bound_before(question, one.start) else one
             for one in self._with_steps(found)
         ]
         return sorted(found, key=lambda one: one.start)
+
+    def _quoted(self, literals: Sequence[Stating]) -> list[FoundValue]:
+        """Return the quotations that are stored values."""
+        quoted = [one for one in literals if one.kind == "text" and one.operator in ("=", "<>")]
+        entities, things = self._entities([str(one.value) for one in quoted])
+        found = []
+        for one in quoted:
+            text = str(one.value)
+            if fields := {**entities.get(text, {}), **self._fields.get(_key(text), {})}:
+                of_class = things.get(text, {})
+                found.append(FoundValue(one.start, one.end, fields, quoted=True, things=of_class))
+        return found
+
+    def _fields_of(
+        self, run: _Run, entities: Mapping[str, _Fields], *, is_class: bool
+    ) -> dict[Owned, tuple[str, ...]]:
+        """Return the properties that hold words of a question, also in another number; {} for none.
+
+        ``entities``: names by text; ``is_class``: whether the words are a class's name, which only
+        means the very value: a novel may be a book's genre.
+        """
+        held = self._fields.get(run.key) or self._fields.get(_key(run.bare), {})
+        fields = {**entities.get(run.bare, {}), **held}
+        if not fields and is_class and not run.is_one:
+            return {}
+        if not fields and (self._plain or not is_class):
+            singulars = _singulars(run.bare)
+            if self._plain or run.text[:1].islower():
+                for single in singulars:
+                    fields |= {**entities.get(single, {}), **self._fields.get(_key(single), {})}
+            else:  # "Toyotas"; "Adams" is not an Adam
+                fields = self._unnamed(singulars)
+        if not fields and run.text.islower() and self._is_class(run.after):
+            fields = self._unnamed([f"{run.bare}s"])  # "drug crimes", of the kind "Drugs"
+        if run.key.isdigit() and not run.key.startswith("0"):  # a number, but for "zip 50667"
+            fields = {of: some for of, some in fields.items() if run.before in stems(of[2])}
+        return fields
 
     def with_partly_named(
         self,
@@ -264,41 +276,43 @@ class ValueIndex:
         the whole question is in lower case and the schema's ``parts`` lack the word. After another
         first name or initial it means another person: "A. Peterson", where "K. Peterson" is stored.
         """
-        partly: list[FoundValue] = []
+        kept, partly = list(found), list[FoundValue]()
         small = question[1:] == question[1:].lower()
         for mention, key in mentions.items():
-            said = {stem(word) for word in mention.lower().split()}
-            is_name = mention[:1].isupper() or (small and not said & parts.stems)
-            start = question.find(mention) if is_name else -1
+            start = question.find(mention)
             end = start + len(mention)
-            beside = [one for one in (*found, *partly) if one.start < end and start < one.end]
-            inside = all(
-                start <= one.start and one.end <= end and one.end - one.start < end - start
+            said = {stem(word) for word in mention.lower().split()}
+            if start < 0 or not (mention[:1].isupper() or (small and not said & parts.stems)):
+                continue
+            beside = [one for one in (*kept, *partly) if one.start < end and start < one.end]
+            longer = any(
+                one.start < start or end < one.end or (one.start, one.end) == (start, end)
                 for one in beside
             )
-            if start < 0 or not inside or _NAME_BEFORE.search(question[:start]):
-                continue
             details = self._store.details(key)
-            if normalise(details.name or "") == normalise(mention):
-                continue  # of whole names `find` has decided
-            found = [one for one in found if one not in beside]
-            things = {name: (details.id,) for name in details.types if name in self._named}
-            fields: dict[Owned, tuple[str, ...]] = {
-                (ENTITY, name, "name"): (details.id,)
-                for name in (*details.types, *([""] if self._untyped else []))
-                if name not in things
-            }
-            for name in things:
-                held = {of: details.properties.get(of) for of in self._types[name].names}
-                fields |= {
-                    ("class", name, of): (str(value),)
-                    for of, value in held.items()
-                    if value is not None
-                }
-            partly.append(FoundValue(start, end, fields, things=things))
-        if not partly:
-            return [*found]
-        return sorted([*found, *self._with_steps(partly)], key=lambda one: one.start)
+            if (
+                longer
+                or _NAME_BEFORE.search(question[:start])
+                or normalise(details.name or "") == normalise(mention)  # of those `find` decided
+            ):
+                continue
+            kept = [one for one in kept if one not in beside]
+            partly.append(self._named_by(details, start, end))
+        return sorted([*kept, *self._with_steps(partly)], key=lambda one: one.start)
+
+    def _named_by(self, details: EntityDetails, start: int, end: int) -> FoundValue:
+        """Return the value that names an entity, with ``details``, from ``start`` to ``end``."""
+        things = {name: (details.id,) for name in details.types if name in self._named}
+        fields: dict[Owned, tuple[str, ...]] = {
+            (ENTITY, name, "name"): (details.id,)
+            for name in (*details.types, *([""] if self._untyped else []))
+            if name not in things
+        }
+        for name in things:
+            for of in self._types[name].names:
+                if (value := details.properties.get(of)) is not None:
+                    fields["class", name, of] = (str(value),)
+        return FoundValue(start, end, fields, things=things)
 
     def _unnamed(self, texts: Iterable[str]) -> dict[Owned, tuple[str, ...]]:
         """Return the properties that hold one of ``texts``, with stored forms.
@@ -381,16 +395,6 @@ def _singulars(text: str) -> list[str]:
         return []
     others = {"ies": ("y",), "ves": ("f", "fe")}.get(text[-3:], ())
     return [text[:-1], *(text[:-3] + other for other in others)]
-
-
-def _looks_meant(text: str, fields: dict[Owned, tuple[str, ...]]) -> bool:
-    """Return whether a lower-case word may mean the stored values ``fields``.
-
-    They must be of one word each, and ``text`` longer than two letters and not a function word.
-    """
-    stored = [values[0] for values in fields.values()]
-    small = text.islower() and text in FUNCTION and text not in stored  # "per", of a code PER
-    return len(text) > 2 and not small and all(len(one.split()) == 1 for one in stored)
 
 
 def _key(text: str) -> str:

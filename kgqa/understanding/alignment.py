@@ -1,15 +1,13 @@
 """Aligns the words of a question with the names used for its answer.
 
 Plain strings: the names of entities, classes, relations and properties as somebody else found them.
-A word has one owner, the name that it says best.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 from kgqa.lexicon.lemmas import stem
 
@@ -18,61 +16,25 @@ if TYPE_CHECKING:
 
     from kgqa.understanding.question import Understood
 
-How: TypeAlias = Literal["exact", "derived"]
-
 _WORD = re.compile(r"[^\W\d_]+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _SAME = 4  # letters that two words of one root begin with, at least
 _ROOT = 0.6  # share of the longer one that they have in common, at least
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """The ``name`` that a question's ``word`` mentions, equal to it or of the same root."""
-
-    word: str
-    name: str
-    how: How
-
-
-@dataclass(frozen=True, slots=True)
-class Alignment:
-    """The name of each aligned word of a question, and the residual words without a name."""
-
-    owners: tuple[Owner, ...]
-    residual: tuple[str, ...]
-
-
-def align(question: Understood, names: Iterable[str]) -> Alignment:
-    """Align each word of a question with the first of ``names`` that it mentions.
-
-    An equal word of a name comes before one of the same root; words without a name are
-    ``residual``.
+def residual(question: Understood, names: Iterable[str]) -> tuple[str, ...]:
+    """Return the words of a question that none of ``names`` has, nor another word of their root.
 
     >>> from kgqa.understanding.question import understood
-    >>> align(understood("Which authors published poems?"), ["Author", "publisher"]).residual
+    >>> residual(understood("Which authors published poems?"), ["Author", "publisher"])
     ('poem',)
     """
-    parts = [(name, {stem(word) for word in _words(name)}) for name in dict.fromkeys(names)]
-    owners: list[Owner] = []
-    residual: list[str] = []
-    for word in question.words:
-        exact = next((name for name, words in parts if word in words), None)
-        derived = next(
-            (
-                name
-                for name, words in parts
-                if any(_same_root(word, name_word) for name_word in words)
-            ),
-            None,
-        )
-        if exact is not None:
-            owners.append(Owner(word, exact, "exact"))
-        elif derived is not None:
-            owners.append(Owner(word, derived, "derived"))
-        else:
-            residual.append(word)
-    return Alignment(tuple(owners), tuple(residual))
+    known = {stem(word) for name in names for word in _words(name)}
+    return tuple(
+        word
+        for word in question.words
+        if word not in known and not any(_same_root(word, other) for other in known)
+    )
 
 
 def _words(name: str) -> list[str]:

@@ -7,7 +7,7 @@ the alignment's to say.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -92,27 +92,10 @@ class Understood:
 
         ``residual``: words not used for the answer.
         """
-        return {
-            "question": self.question,
-            "text": str(self),
-            "asks": self.asks,
-            "of": self.of,
-            "aggregates": [*self.aggregates],
-            "order": [
-                {"sign": each.sign, "dimension": each.dimension, "word": each.word}
-                for each in self.order
-            ],
-            "comparisons": [
-                {"operator": each.operator, "value": each.value, "unit": each.unit}
-                for each in self.comparisons
-            ],
-            "negations": [*self.negations],
-            "groups": [*self.groups],
-            "references": [*self.references],
-            "names": [*self.names],
-            "words": [*self.words],
-            "residual": [*residual],
+        parts = {
+            name: [*one] if isinstance(one, tuple) else one for name, one in asdict(self).items()
         }
+        return {"question": self.question, "text": str(self), **parts, "residual": [*residual]}
 
 
 def understood(question: str) -> Understood:

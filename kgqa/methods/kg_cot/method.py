@@ -191,18 +191,7 @@ class _Found:
 
         Paths with the same text are joined: entities may share a name.
         """
-        by_text: dict[str, list[tuple[float, GroundedPath]]] = {}
-        for score, path in self._grounded(nodes, most):
-            by_text.setdefault(path.text, []).append((score, path))
-        return [
-            ScoredPath(
-                text,
-                max(score for score, _ in same),
-                same[0][1].tail.name,
-                tuple(path for _, path in same),
-            )
-            for text, same in by_text.items()
-        ]
+        return ScoredPath.joined(self._grounded(nodes, most))
 
     def expanded(
         self, nodes: Sequence[int], shown: Sequence[ScoredPath]
