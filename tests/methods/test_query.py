@@ -282,7 +282,7 @@ def test_a_question_that_ranks_is_not_answered_by_paths_that_do_not(tmp_path: Pa
     ]
     steps = []
     for at, name in enumerate(["Aldgate Bank", "Marina Bank", "Nordea", "Kronos Trust"]):
-        own = {"name": name}
+        own: dict[str, Any] = {"name": name}
         rows.append({"type": "node", "id": f"b{at}", "labels": ["Entity"], "properties": own})
         steps.append(("COUNTRY", f"b{at}", f"c{at % 3}"))
     for at in range(30):
