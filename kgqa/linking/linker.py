@@ -17,6 +17,7 @@ from kgqa.errors import LinkingError
 from kgqa.graph.model import keys_array
 from kgqa.graph.names import normalise
 from kgqa.graph.quantities import read_value
+from kgqa.lexicon.english import words as english_words
 from kgqa.linking.lookup import find_hits, named_entities
 from kgqa.linking.mentions import QuestionWords
 from kgqa.linking.neighbourhood_features import (
@@ -44,6 +45,7 @@ WEIGHTS = weights("linking")
 _TOPICS = 3
 _LONGEST = 500  # words of a question
 _MOST_CHARACTERS = 10_000  # of a question; models read each in memory of their own
+_PLAIN = frozenset(english_words("plain"))  # of the form of a question
 _SHARED = 3  # entities, whose names have a word that may say what they are
 _ONE_OF = re.compile(r"\b(?:the|a|an|which|what|every|each|any|our)\s+$", re.IGNORECASE)
 _MAX_LISTED_NAMES = 3  # unknown names in an error
@@ -165,19 +167,26 @@ def _without_columns(store: GraphStore, candidates: list[Candidate]) -> list[Can
 
 
 def _without_classes(store: GraphStore, asked: str, candidates: list[Candidate]) -> list[Candidate]:
-    """Drop candidates matched in part, in lower case, only by the noun of their class.
+    """Drop candidates matched in part only by the noun of their class, or of several names.
 
+    Neither "filings" nor the plural "banks" means one of them, nor does the "top" of "top 5".
+    Capitals make a name of it ("Munich Airport" by "Airport"), but not of a plural that is only in
+    the question, nor of a row that is called by its class and a number ("Filing 223627").
     Those matched by a noun that several names share, after "one of", come last.
     """
-    partial = [
-        candidate
-        for candidate in candidates
-        if candidate.match == "partial" and candidate.mention.islower()
-    ]
-    if not partial:  # the schema of a large KG takes a while to read
+    partial = [candidate for candidate in candidates if candidate.match == "partial"]
+    small = [candidate for candidate in partial if _is_noun(candidate)]
+    if not small:  # the schema of a large KG takes a while to read
         return candidates
     classes = class_words(store)
-    left_out = {candidate.key for candidate in partial if stems_of(candidate.mention) <= classes}
+    plural = Counter(one.start for one in small if not _shares_word(one))
+    left_out = {
+        candidate.key
+        for candidate in small
+        if stems_of(normalise(candidate.mention)) <= classes
+        or {*normalise(candidate.mention).split()} <= _PLAIN
+        or (not _shares_word(candidate) and plural[candidate.start] >= _SHARED)
+    }
     kept = [candidate for candidate in candidates if candidate.key not in left_out]
     often = Counter(
         (candidate.start, candidate.end)
@@ -190,9 +199,27 @@ def _without_classes(store: GraphStore, asked: str, candidates: list[Candidate])
         shared = often[candidate.start, candidate.end] >= _SHARED and _ONE_OF.search(
             asked[: candidate.start]
         )
-        return candidate in partial and bool(shared)
+        lower = candidate in partial and candidate.mention.islower()
+        return lower and bool(shared)
 
     return sorted(kept, key=is_kind)
+
+
+def _is_noun(candidate: Candidate) -> bool:
+    """Return whether a mention of a part of a name may be a noun: no capitals, or for many.
+
+    A mention with capitals is one if the name has its words in the singular alone, or only numbers
+    beside them.
+    """
+    said = stems_of(normalise(candidate.mention))
+    beside = [word for word in normalise(candidate.name).split() if not stems_of(word) & said]
+    numbered = all(word[:1].isdigit() for word in beside)
+    return candidate.mention.islower() or numbered or not _shares_word(candidate)
+
+
+def _shares_word(candidate: Candidate) -> bool:
+    """Return whether a name has a word as the mention writes it, not just its singular."""
+    return bool({*normalise(candidate.mention).split()} & {*normalise(candidate.name).split()})
 
 
 def check_question(question: str) -> None:

@@ -35,7 +35,9 @@ _MOST_READ = 48  # entities that are read
 MOST_CLASSES = 100  # of a KG whose classes' words are separated from names
 _MOST_RELATIONS = 1_000  # of a KG whose relations' words are separated from names
 _GAP = re.compile(r",?\s+")
-_ENDINGS = ("ing", "ions", "ion", "ors", "ers", "or", "er", "ies", "ed", "es", "s", "e", "y")
+_ENDINGS = (
+    "ings", "ing", "ions", "ion", "ors", "ers", "or", "er", "ies", "ed", "es", "s", "e", "y",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -432,7 +432,7 @@ class Auto(Ensemble):
             found = mine or one.of_class or found
         if found.answers:
             found = self._values_of(store, found, one.plan) or found
-            return self._count_of(found, one) or found
+            return self._count_of(found, one) or self._order_of(store, found, one) or found
         other = one.of_class
         if other is None or not is_sure(other, WEIGHTS["plan_of_topics"]):
             other = self._by_plan(store, one.question, one.plan)
@@ -558,6 +558,20 @@ class Auto(Ensemble):
         if other is None or other.result is None:
             return None
         return other if counts_paths(found, other, one.question, self._planner.rows) else None
+
+    def _order_of(self, store: GraphStore, found: Findings, one: _Pathwise) -> Findings | None:
+        """Return a plan's findings if the question ranks things, which paths ignored, else None.
+
+        "The top 3 entities by filings with banks in Singapore" are not all things in Singapore.
+        Only for graphs that state their classes.
+        """
+        met = any(answer.conditions for answer in found.answers)
+        if met or self._nouns or not self._cues(store, one.question.question).ranks:
+            return None
+        other = _sure(one.plan, WEIGHTS["plan_of_number"])
+        if other is None or other.result is None or not other.result.plan.order:
+            return None
+        return other if compares(other, one.question.topics) else None
 
     def _furthest(self, store: GraphStore) -> int:
         """Return the most hops of the paths that are tried before a plan."""

@@ -266,10 +266,47 @@ def test_a_class_that_is_asked_for_is_what_answers_are_of(
     assert {ranked.name for ranked in orders.ask(question).answers} == names
 
 
-def test_a_word_for_a_class_is_not_one_of_its_entities(orders: kgqa.KG) -> None:
+@pytest.mark.parametrize("asked", ["which orders are there", "List all Orders", "Which Order?"])
+def test_a_word_for_a_class_is_not_one_of_its_entities(orders: kgqa.KG, asked: str) -> None:
     with pytest.raises(LinkingError):
-        orders.link("which orders are there")
+        orders.link(asked)
     assert [one.id for one in orders.link("Who placed order 2?")][:1] == ["Order/2"]
+
+
+def test_a_question_that_ranks_is_not_answered_by_paths_that_do_not(tmp_path: Path) -> None:
+    """From the country paths lead to all filings of its banks, which are no banks, and not one."""
+    countries = ["Singapore", "Norway", "Malta"]
+    rows: list[dict[str, Any]] = [
+        {"type": "node", "id": f"c{at}", "labels": ["Country"], "properties": {"name": name}}
+        for at, name in enumerate(countries)
+    ]
+    steps = []
+    for at, name in enumerate(["Aldgate Bank", "Marina Bank", "Nordea", "Kronos Trust"]):
+        own: dict[str, Any] = {"name": name}
+        rows.append({"type": "node", "id": f"b{at}", "labels": ["Entity"], "properties": own})
+        steps.append(("COUNTRY", f"b{at}", f"c{at % 3}"))
+    for at in range(30):
+        first, second = at % 4, at * 7 % 3
+        own = {"amount": 1000 + 37 * at, "originator_bank_country": countries[first % 3],
+               "beneficiary_bank_country": countries[second]}  # fmt: skip
+        rows.append({"type": "node", "id": f"f{at}", "labels": ["Filing"], "properties": own})
+        steps += [("FILED", f"b{at % 5 % 3}", f"f{at}"), ("ORIGINATOR", f"f{at}", f"b{first}"),
+                  ("BENEFITS", f"f{at}", f"b{second}")]  # fmt: skip
+    rows += [
+        {"type": "relationship", "id": f"r{at}", "label": label, "start": {"id": start},
+         "end": {"id": end}}
+        for at, (label, start, end) in enumerate(steps)
+    ]  # fmt: skip
+    file = tmp_path / "banks.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with kgqa.ingest("graph", file, home=tmp_path / "home") as kg:
+        found = kg.ask(
+            "Find the top 3 entities that have the most filings where the originator bank country "
+            "is 'Singapore'."
+        )
+    assert {one.id for one in found.answers} <= {"b0", "b1", "b2", "b3"}
+    assert found.plan is not None
+    assert found.plan.order
 
 
 @pytest.mark.parametrize(
