@@ -13,7 +13,7 @@ from kgqa.paths.words import relation_phrase
 from kgqa.planning.evidence import is_id
 from kgqa.planning.negation import absence, denies_verb, with_last
 from kgqa.planning.orders import MOST, OrderSearch
-from kgqa.planning.place_words import PlaceWords
+from kgqa.planning.place_words import KnownPlaces
 from kgqa.planning.question_words import (
     DATE_PART,
     NO,
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
     from kgqa.planning.conditions import ConditionState
     from kgqa.planning.evidence import Pattern, Place, QuestionReading
+    from kgqa.planning.place_words import PlaceWords
 
 WEIGHTS = weights("planning")
 HOW_MANY = re.compile(
@@ -87,19 +88,6 @@ class ScoredPlan:
     denied: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Output:
-    """What a plan calculates, ``item``, in all or for each group ``by``; None if it gives nodes."""
-
-    item: Aggregate | None = None
-    by: NodeRef | PropertyRef | None = None
-
-    @property
-    def total(self) -> Aggregate | None:
-        """The aggregate over all solutions, if it is one."""
-        return self.item if self.by is None else None
-
-
 class WholeSearch:
     """Generates the complete plans of one reading for a pattern with conditions.
 
@@ -112,11 +100,12 @@ class WholeSearch:
 
     def __init__(self, reading: QuestionReading) -> None:
         self._read = reading
-        self._orders = OrderSearch(reading)
+        self._known = KnownPlaces(reading)
+        self._orders = OrderSearch(reading, self._known)
         self._before_no = self._named_before_no()
 
     def wholes(
-        self, pattern: Pattern, places: PlaceWords, state: ConditionState
+        self, pattern: Pattern, places: Sequence[Place], state: ConditionState
     ) -> Iterator[ScoredPlan]:
         """Yield the complete plans of a pattern with conditions."""
         base = pattern.score + state.score
@@ -124,8 +113,8 @@ class WholeSearch:
             yield from self._without(pattern, places, state, base)
             return
         for aggregate, odds in self._aggregates(pattern, places, state):
-            plain = aggregate.item is None
-            number = aggregate.item if aggregate.by else None
+            plain = isinstance(aggregate, NodeRef)
+            number = aggregate.item if isinstance(aggregate, _Grouped) else None
             # "how many games" of one entity is a value
             counted = self._counts_named(aggregate, places, state)
             score = base + (odds + WEIGHTS["named_thing_given"] * counted)
@@ -140,16 +129,21 @@ class WholeSearch:
                     or not any(isinstance(one, PropertyRef) for one in plan.give)
                 )
                 worth = score + weight + WEIGHTS["named_thing_given"] * alone
+                worth += WEIGHTS["number_of_named_thing"] * (
+                    plain and self._gives_number(plan, places, state)
+                )
                 yield from self._in_steps(plan, state, worth)
         yield from self._without(pattern, places, state, base)
 
-    def _counts_named(self, aggregate: _Output, places: PlaceWords, state: ConditionState) -> bool:
+    def _counts_named(
+        self, aggregate: NodeRef | _Total | _Grouped, places: Sequence[Place], state: ConditionState
+    ) -> bool:
         """Return whether a total counts a named entity, or its single values."""
-        if aggregate.total is None or aggregate.total.kind != "count":
+        if not isinstance(aggregate, _Total) or aggregate.item.kind != "count":
             return False
         named = {_owner(one) for one in state.where if one.operator == "=" and (
             isinstance(one.left, NodeRef) or one.left in state.names)}  # fmt: skip
-        of = aggregate.total.of
+        of = aggregate.item.of
         return getattr(of, "owner", of) in named and not any(
             place.ref == of and place.property.many for place in places
         )
@@ -163,15 +157,18 @@ class WholeSearch:
         how_many = HOW_MANY.match(self._read.question)
         if two := best_first(plan):
             yield ScoredPlan(two, score)
+            if how_many and len(two.give) == 1:
+                count = Aggregate("count", two.give[0])  # type: ignore[arg-type]
+                yield ScoredPlan(replace(two, give=(count,)), score)
         if state.having and how_many and (two := counted_after(plan)):
             yield ScoredPlan(two, score)
 
-    def _near(self, words: re.Pattern[str], place: Place, places: PlaceWords) -> float:
+    def _near(self, words: re.Pattern[str], place: Place, known: PlaceWords) -> float:
         """Score whether a property is mentioned within five words after ``words``, as "average".
 
         Negative if only another property is, 0 if none is.
         """
-        near, theirs = places.after(words, 5)
+        near, theirs = known.after(words, 5)
         mine = near & {*self._read.words_of(place)}
         between = self._read.mentions.words[min(theirs) + 1 : min(mine)] if mine else []
         if mine and not _OF_WHAT & {*between}:  # the price, of "the average price of books listed"
@@ -179,8 +176,8 @@ class WholeSearch:
         return WEIGHTS["aggregate_of_other"] if theirs else 0.0
 
     def _aggregates(
-        self, pattern: Pattern, places: PlaceWords, state: ConditionState
-    ) -> Iterator[tuple[_Output, float]]:
+        self, pattern: Pattern, places: Sequence[Place], state: ConditionState
+    ) -> Iterator[tuple[NodeRef | _Total | _Grouped, float]]:
         """Yield the possible outputs with scores: the nodes themselves, a total, or groups."""
         whole = self._read.whole["aggregate"]
         having = self._read.whole["having"]["no"]
@@ -188,9 +185,9 @@ class WholeSearch:
         if state.having is not None:
             yield from self._compared(state.having.left, places, having)
             return
-        yield _Output(), whole["none"] + having
+        yield NodeRef(0), whole["none"] + having
         yield (
-            _Output(Aggregate("count", NodeRef(0))),
+            _Total(Aggregate("count", NodeRef(0))),
             whole["count"] + WEIGHTS["count_of_answers"] * self._read.classes[answer][2] + having,
         )
         yield from self._per_answer(pattern, whole["group"], having)
@@ -202,7 +199,7 @@ class WholeSearch:
 
     def _per_answer(
         self, pattern: Pattern, group: float, having: float
-    ) -> Iterator[tuple[_Output, float]]:
+    ) -> Iterator[tuple[_Grouped, float]]:
         """Yield the counts of each other node for each requested one: the cuisines of each town.
 
         ``group``, ``having``: the odds of a grouping, and of no condition on it.
@@ -215,13 +212,13 @@ class WholeSearch:
             said = bool(self._read.mentions.after(MOST, 1) & mine)  # "the most cuisines"
             first = said and node == pattern.nodes.index(name)
             yield (
-                _Output(Aggregate("count", NodeRef(node)), NodeRef(0)),
+                _Grouped(NodeRef(0), Aggregate("count", NodeRef(node))),
                 group + odds + having + WEIGHTS["most_of_class"] * first,
             )
 
     def _counted(
-        self, answer: str, place: Place, places: PlaceWords
-    ) -> Iterator[tuple[_Output, float]]:
+        self, answer: str, place: Place, places: Sequence[Place]
+    ) -> Iterator[tuple[_Total | _Grouped, float]]:
         """Yield the counts of a property's values, and of what has each of them.
 
         ``answer``: the requested class.
@@ -230,28 +227,29 @@ class WholeSearch:
         group = self._read.whole["aggregate"]["group"]
         odds, owner = self._read.properties[place.owned][2], place.ref.owner
         called = self._read.asks_for(place)
-        if called and place.property.type == "text" and HOW_MANY.match(self._read.question):
-            is_name = place.of_answer and self._read.is_name(place)  # nodes are counted then
-            total = Aggregate("count", NodeRef(0) if is_name else place.ref)
-            yield _Output(total), self._read.whole["aggregate"]["count"] + having
+        if called and place.property.type == "text":
+            yield from ((one, worth + having) for one, worth in self._counts(place, places))
         if isinstance(owner, HopRef) and called and not place.property.many:
-            yield _Output(Aggregate("count", owner), place.ref), group + having + odds
-        if owner != NodeRef(0) and self._near(_DIFFERENT, place, places) > 0:
-            yield _Output(Aggregate("count", place.ref), NodeRef(0)), group + having
+            yield _Grouped(place.ref, Aggregate("count", owner)), group + having + odds
+        known = self._known.of(places)
+        if owner != NodeRef(0) and self._near(_DIFFERENT, place, known) > 0:
+            yield _Grouped(NodeRef(0), Aggregate("count", place.ref)), group + having
         grouping = place.of_answer and not self._read.is_name(place)
         if grouping and (odds > -2 or self._is_of_each(place)):
             odds = self._read.classes[answer][2] + max(odds, -2)
-            yield _Output(Aggregate("count", NodeRef(0)), place.ref), group + odds + having - 1
+            yield _Grouped(place.ref, Aggregate("count", NodeRef(0))), group + odds + having - 1
 
-    def _calculated(self, place: Place, places: PlaceWords) -> Iterator[tuple[_Output, float]]:
+    def _calculated(
+        self, place: Place, places: Sequence[Place]
+    ) -> Iterator[tuple[_Total | _Grouped, float]]:
         """Yield the sums, averages and extremes of a property; none if the question hints at none.
 
         Where it asks for a sum, "how many copies" or "the most points", only the sums.
         """
-        odds = self._read.properties[place.owned][3]
+        odds, known = self._read.properties[place.owned][3], self._known.of(places)
         whole, having = self._read.whole["aggregate"], self._read.whole["having"]["no"]
-        near = self._near(_AGGREGATED, place, places)
-        most = self._is_most_of_facts(place, places)
+        near = self._near(_AGGREGATED, place, known)
+        most = self._is_most_of_facts(place, known)
         if most:
             near = WEIGHTS["aggregate_said"]
         total = place.is_number and self._read.asks_for(place)
@@ -271,9 +269,10 @@ class WholeSearch:
             if most:
                 worth = max(whole[one] for one in ("sum", "count", "group")) + max(odds, -2)
             worth += having + near
+            worth += WEIGHTS["sum_of_unmentioned_facts"] * (name == "sum" and self._summed(place))
             yield from self._of_whom(Aggregate(kind, place.ref), place, places, worth, near)
 
-    def _is_most_of_facts(self, place: Place, places: PlaceWords) -> bool:
+    def _is_most_of_facts(self, place: Place, known: PlaceWords) -> bool:
         """Return whether "the most" is about a number of others than the requested nodes.
 
         "The most expensive on average" is left out.
@@ -281,42 +280,42 @@ class WholeSearch:
         return (
             place.is_number
             and not place.of_answer
-            and place.owned[2] not in places.answer_names
+            and place.owned[2] not in known.answer_names
             and not self._read.asks_average
             and bool(self._read.mentions.after(MOST, 2) & {*self._read.words_of(place)})
         )
 
     def _of_whom(
-        self, item: Aggregate, place: Place, places: PlaceWords, odds: float, near: float
-    ) -> Iterator[tuple[_Output, float]]:
+        self, item: Aggregate, place: Place, places: Sequence[Place], odds: float, near: float
+    ) -> Iterator[tuple[_Total | _Grouped, float]]:
         """Yield an aggregate of the property ``place`` as a total and for each of its groups.
 
         ``odds``: its score; ``near``: how well a word such as "average" says it.
         """
         each = bool(self._read.each_words)
         if not place.of_answer:
-            yield _Output(item, NodeRef(0)), odds
+            yield _Grouped(NodeRef(0), item), odds
             if not each:
                 asked = _ASKS_NUMBER.match(self._read.question) and near > 0
                 yield (
-                    _Output(item),
+                    _Total(item),
                     odds + (WEIGHTS["total_asked"] if asked else WEIGHTS["total_of_other_class"]),
                 )
             return
-        yield _Output(item), odds + WEIGHTS["total_beside_each"] * each
+        yield _Total(item), odds + WEIGHTS["total_beside_each"] * each
         for other in places:
             if each and other.of_answer and other.ref != place.ref:
                 by = self._read.properties[other.owned][2]
                 if by > -1 or self._is_of_each(other):
-                    yield _Output(item, other.ref), odds + max(by, -1)
+                    yield _Grouped(other.ref, item), odds + max(by, -1)
 
     def _is_of_each(self, place: Place) -> bool:
         """Return whether "each" or "per" is said of a property."""
         return bool(self._read.of_each & {*self._read.words_of(place)})
 
     def _compared(
-        self, number: Item, places: PlaceWords, having: float
-    ) -> Iterator[tuple[_Output, float]]:
+        self, number: Item, places: Sequence[Place], having: float
+    ) -> Iterator[tuple[_Grouped, float]]:
         """Yield the groupings, with scores, of a condition on the aggregate ``number``.
 
         The groups are the requested nodes, or values of a requested property if nodes are counted.
@@ -331,9 +330,40 @@ class WholeSearch:
         kinds = ["group", "none", *(kind for kind in ("avg", "sum")
                                     if _FUNCTIONS[kind] == number.kind)]  # fmt: skip
         odds = max(whole[kind] for kind in kinds) + having
-        yield from ((_Output(number, ref), odds) for ref in by)
+        yield from ((_Grouped(ref, number), odds) for ref in by)
 
-    def _by_part(self, pattern: Pattern, places: PlaceWords) -> Iterator[tuple[_Output, float]]:
+    def _counts(
+        self, asked: Place, places: Sequence[Place]
+    ) -> Iterator[tuple[_Total | _Grouped, float]]:
+        """Yield counts of the text property ``asked``, or its value with the highest count.
+
+        "Which president had the most appointees?", over rows with both columns. If the text is the
+        name of its node, nodes are counted.
+        """
+        whole = self._read.whole["aggregate"]
+        called = asked.of_answer and self._read.is_name(asked)
+        if HOW_MANY.match(self._read.question):
+            total = Aggregate("count", NodeRef(0) if called else asked.ref)
+            yield _Total(total), whole["count"]
+        near = self._read.mentions.after(MOST, 1)
+        for other in places:
+            same = asked.of_answer and other.of_answer and other.ref != asked.ref
+            if same and other.property.type == "text" and near & {*self._read.words_of(other)}:
+                most = Aggregate("count", NodeRef(0) if self._read.is_name(other) else other.ref)
+                yield _Grouped(asked.ref, most), whole["group"]
+
+    def _summed(self, place: Place) -> bool:
+        """Return whether "the most points" is a sum over facts whose class is not mentioned."""
+        owner = place.ref.owner
+        if not isinstance(owner, NodeRef) or owner == NodeRef(0) or place.owned[0] != "class":
+            return False
+        near = self._read.mentions.after(MOST, 2)
+        named_ = self._read.class_words(place.owned[1])
+        return bool(near & {*self._read.words_of(place)}) and not named_
+
+    def _by_part(
+        self, pattern: Pattern, places: Sequence[Place]
+    ) -> Iterator[tuple[_Grouped, float]]:
         """Yield numbers grouped by a part of a date: orders per month."""
         if not (match := DATE_PART.search(self._read.question)):
             return
@@ -350,16 +380,18 @@ class WholeSearch:
             odds = whole["having"]["no"] + max(row[place.owned][1:3])
             count = Aggregate("count", NodeRef(0))
             yield (
-                _Output(count, by),
+                _Grouped(by, count),
                 max(whole["aggregate"][one] for one in ("count", "group")) + odds,
             )
             for other in places:
                 if other.is_number and not is_id(other) and other.ref != by:
                     for name in ("sum", "avg"):
                         weight = whole["aggregate"][name] + row[other.owned][3] + odds
-                        yield _Output(Aggregate(_FUNCTIONS[name], other.ref), by), weight
+                        yield _Grouped(by, Aggregate(_FUNCTIONS[name], other.ref)), weight
 
-    def _revenue(self, pattern: Pattern, places: PlaceWords) -> Iterator[tuple[_Output, float]]:
+    def _revenue(
+        self, pattern: Pattern, places: Sequence[Place]
+    ) -> Iterator[tuple[_Total | _Grouped, float]]:
         """Yield sums of quantity times price, or of an amount, if the schema names no revenue."""
         if not self._read.revenue:
             return
@@ -373,28 +405,28 @@ class WholeSearch:
                    and _AMOUNT.search(one.property.name)]  # fmt: skip
         for place in amounts[:_AMOUNTS]:
             odds = WEIGHTS["revenue"] - self._read.whole["hops"][str(min(len(pattern.hops), 3))]
-            yield _Output(Aggregate("sum", place.ref), NodeRef(0)), odds
-            yield _Output(Aggregate("sum", place.ref)), odds + WEIGHTS["revenue_in_all"]
+            yield _Grouped(NodeRef(0), Aggregate("sum", place.ref)), odds
+            yield _Total(Aggregate("sum", place.ref)), odds + WEIGHTS["revenue_in_all"]
         for many, price, together in found:
             if together or not any(one == many and same for one, _, same in found):
                 item = Aggregate("sum", Arithmetic(many, "*", price))
                 odds = WEIGHTS["revenue"] - self._read.whole["hops"][str(min(len(pattern.hops), 3))]
-                yield _Output(item), odds
-                yield _Output(item, NodeRef(0)), odds
+                yield _Total(item), odds
+                yield _Grouped(NodeRef(0), item), odds
 
     def _plan(
-        self, pattern: Pattern, places: PlaceWords, state: ConditionState,
-        aggregate: _Output, by: Item | None, descending: bool,
+        self, pattern: Pattern, places: Sequence[Place], state: ConditionState,
+        aggregate: NodeRef | _Total | _Grouped, by: Item | None, descending: bool,
     ) -> Plan | None:  # fmt: skip
         """Build the plan of one choice of aggregate, order and direction.
 
         None if it is malformed.
         """
         where = state.where if state.having is None else (*state.where, state.having)
-        group = (aggregate.by,) if aggregate.by else ()
+        group = (aggregate.by,) if isinstance(aggregate, _Grouped) else ()
         order = () if by is None else (Sort(by, descending),)
         skip = ordinal(self._read.question) - 1 if by is not None else 0
-        limit = None if aggregate.total else self._limit(by)
+        limit = None if isinstance(aggregate, _Total) else self._limit(by)
         give = self._columns(pattern, places, state, aggregate, by)
         try:
             return Plan(
@@ -414,23 +446,24 @@ class WholeSearch:
         return 1 if odds > WEIGHTS["limit_of_one"] or said else None
 
     def _columns(
-        self, pattern: Pattern, places: PlaceWords, state: ConditionState,
-        aggregate: _Output, by: Item | None,
+        self, pattern: Pattern, places: Sequence[Place], state: ConditionState,
+        aggregate: NodeRef | _Total | _Grouped, by: Item | None,
     ) -> list[Item]:  # fmt: skip
         """Return the output columns of a plan.
 
         They are the aggregate with its groups or the nodes, the properties asked for, and that of
         the order ``by``.
         """
-        if aggregate.total:
-            return [aggregate.total]
-        if aggregate.item is None and pattern.nodes[0] in self._read.parts.value_nodes:
-            held = [one for one in places if one.ref.owner == NodeRef(0)]
+        if isinstance(aggregate, _Total):
+            return [aggregate.item]
+        if isinstance(aggregate, NodeRef) and pattern.nodes[0] in self._read.parts.value_nodes:
+            held = [one for one in places if one.ref.owner == aggregate]
             held.sort(key=lambda one: not one.is_number)
             return [one.ref for one in held]
-        given = self._asked_beside(pattern, places, state, aggregate.by)
-        give: list[Item] = [aggregate.by or NodeRef(0)]
-        if aggregate.item is not None:
+        group = aggregate.by if isinstance(aggregate, _Grouped) else None
+        given = self._asked_beside(pattern, places, state, group)
+        give: list[Item] = [NodeRef(0) if group is None else group]
+        if isinstance(aggregate, _Grouped):
             give.append(aggregate.item)
         elif given and self._asks_property(given[0], state):
             give = []
@@ -442,19 +475,20 @@ class WholeSearch:
         return give
 
     def _asked_beside(
-        self, pattern: Pattern, places: PlaceWords, state: ConditionState, group: Item | None
+        self, pattern: Pattern, places: Sequence[Place], state: ConditionState, group: Item | None
     ) -> list[Place]:
         """Return the properties that the question asks for, the likeliest first.
 
         ``group``: what the plan's rows are groups of; properties of others are left out then, and
         always names of the requested nodes and conditions that are true.
         """
-        shown = places.once("shown", partial(self._showable, places))
+        shown = self._known.of(places).once("shown", partial(self._showable, places))
         given = [
             place
             for place in shown
             if not any(one.left == place.ref and one.right == (True,) for one in state.where)
             and not (place.of_answer and self._read.is_name(place))
+            and not self._is_of_hop(pattern, place)
             and (group is None or place.ref.owner == group)
         ]
         given.sort(
@@ -473,7 +507,7 @@ class WholeSearch:
             and pattern.nodes[hop.target] not in self._read.parts.value_nodes
         ]
 
-    def _showable(self, places: PlaceWords) -> list[Place]:
+    def _showable(self, places: Sequence[Place]) -> list[Place]:
         """Return the properties that a plan may output for each node."""
         return [
             place
@@ -488,10 +522,30 @@ class WholeSearch:
         match = SHOWN_WITH.search(self._read.question)
         return match is not None and max(words, default=-1) > self._read.mentions.at(match.start())
 
+    def _is_of_hop(self, pattern: Pattern, place: Place) -> bool:
+        """Return whether an output column names a relation, and a property only in part.
+
+        ``place``: the property.
+        """
+        mentions, words = self._read.mentions, {*self._read.words_of(place)}
+        if mentions.share(place.property.name, place.owned[1]) == 1 or not self._is_beside(
+            sorted(words)
+        ):
+            return False
+        said = (hop.relation for hop in pattern.hops if mentions.share(hop.relation) == 1)
+        return any(words <= {*mentions.of(one)} for one in said)
+
     def _asks_property(self, place: Place, state: ConditionState) -> bool:
         """Return whether the question asks for the value of ``place``, not for nodes with it."""
         named = self._names_itself(state) and place.of_answer
         return named or self._read.asks_for(place)
+
+    def _gives_number(self, plan: Plan, places: Sequence[Place], state: ConditionState) -> bool:
+        """Return whether a plan outputs a numeric property of a named node: "how many games"."""
+        asked = HOW_MANY.match(self._read.question) and self._names_itself(state)
+        return bool(asked) and any(
+            place.ref == plan.give[0] and self._read.asks_for(place) for place in places
+        )
 
     def _names_itself(self, state: ConditionState) -> bool:
         """Return whether the question names the nodes that a plan outputs."""
@@ -519,7 +573,7 @@ class WholeSearch:
         return subjects, others
 
     def _without(
-        self, pattern: Pattern, places: PlaceWords, state: ConditionState, base: float
+        self, pattern: Pattern, places: Sequence[Place], state: ConditionState, base: float
     ) -> Iterator[ScoredPlan]:
         """Yield plans whose last hop or hops are negated; none if there is nothing to negate.
 
@@ -532,7 +586,7 @@ class WholeSearch:
         if split is None:
             return
         if state.absent:
-            places = PlaceWords(self._read, split[0])
+            places = list(self._read.places(split[0]))
         pattern, state, start = split
         inside: set[object] = {NodeRef(hop.target) for hop in pattern.hops[start:]}
         inside |= {HopRef(hop) for hop in range(start, len(pattern.hops))}
@@ -546,9 +600,9 @@ class WholeSearch:
         none = self._read.whole["aggregate"]["none"] + self._read.whole["having"]["no"]
         given: list[tuple[Item, float]] = [(asked[0] if asked else NodeRef(0), 0.0)]
         given += [
-            (one.total, odds - none)
+            (one.item, odds - none)
             for one, odds in self._aggregates(pattern, places, state)
-            if one.total
+            if isinstance(one, _Total)
         ]
         without = (Without(pattern.hops[start:], inner),)
         for item, extra in given:
@@ -618,6 +672,21 @@ class WholeSearch:
             <= {*read.class_words(pattern.nodes[before.source])}
             and all(_owner(one) != NodeRef(this.source) for one in state.where)
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Total:
+    """An aggregate over all solutions."""
+
+    item: Aggregate
+
+
+@dataclass(frozen=True, slots=True)
+class _Grouped:
+    """An aggregate for each group."""
+
+    by: NodeRef | PropertyRef
+    item: Aggregate
 
 
 def _owner(one: Comparison) -> object:

@@ -15,8 +15,11 @@ from kgqa.planning.bounds import bound_before, compared
 from kgqa.planning.evidence import UNUSED, is_id
 from kgqa.planning.negation import OPPOSITE, denies, denies_comparison, denies_itself
 from kgqa.planning.question_words import (
+    ALIVE,
     AVERAGE,
     COMPARED,
+    DEAD,
+    DEATH,
     NO,
     PLACE,
     TOTAL,
@@ -43,8 +46,8 @@ WEIGHTS = weights("planning")
 CONDITIONS = 6  # states kept: the beam's width
 _UNSAID = 2  # distance added for a property that is not mentioned
 _NEAR = 9  # distance in words from which a mention is not near
-_SHARED = 6  # most words between two properties compared with one number
 _UNLIKELY = -1  # log-odds below which a flag is not compared unless it is said
+_SHARED = 6  # most words between two properties compared with one number
 _BESIDE = 40  # most characters between "average" and its number
 _IN_A_YEAR = re.compile(
     r"\b(?:in|on|since|before|after|during|until|by|of|season|year)(?: the)? $", re.I
@@ -52,6 +55,8 @@ _IN_A_YEAR = re.compile(
 _EQUAL: dict[tuple[bool, bool], Operator] = {  # by whether there are several, and it is denied
     (False, False): "=", (True, False): "in", (False, True): "<>", (True, True): "not in",
 }  # fmt: skip
+_LIVING: dict[Operator, re.Pattern[str]] = {"missing": ALIVE, "not missing": DEAD}
+_ANY = re.compile(r"any|some")
 _HAVING = re.compile(r"with|have|has|having|had|includ\w*|known|whose")
 
 
@@ -391,6 +396,8 @@ class ConditionSearch:
         dated = WEIGHTS["date_by_type"] + near
         if literal.kind == "text":
             if type_ == "text" and operator in operators(type_):
+                lacking = place.owned in self._read.lacking.get(str(value), ())
+                near += WEIGHTS["text_in_no_value"] * lacking
                 if operator == "=":
                     operator, near = "contains", near + WEIGHTS["text_held_by_none"]
                 yield place, operator, value, near
@@ -627,10 +634,17 @@ class ConditionSearch:
         return self._add(state, place, "=", denied == opposite, worth)
 
     def _with_existence(self, state: ConditionState, place: Place) -> Iterator[ConditionState]:
-        """Yield the state in which a property must have a value, or none, as the question says."""
-        read = self._read
+        """Yield the state in which a property must have a value, or none, if the question says so.
+
+        Who is alive has no date of death.
+        """
+        read, name = self._read, place.property.name
+        if DEATH.search(name):
+            for operator, said in _LIVING.items():
+                if said.search(read.bare):
+                    yield state.also(Comparison(place.ref, operator), WEIGHTS["flag_said"])
         odds, words = read.properties[place.owned][0], {*read.words_of(place)}
-        share = read.mentions.share(place.property.name, place.owned[1])
+        share = read.mentions.share(name, place.owned[1])
         least = {"date": 1 / 2, "datetime": 1 / 2, "text": 1}.get(place.property.type, 2)
         none = bool(read.denied(3) & words) and share >= least
         none |= place.is_number and self._is_denied(place)
@@ -655,6 +669,8 @@ class ConditionSearch:
         """
         if place.is_number and not there:
             return Comparison(place.ref, "missing or <=", (0,))
+        if place.is_number and self._read.mentions.after(_ANY, 3) & {*self._read.words_of(place)}:
+            return Comparison(place.ref, ">", (0,))
         return Comparison(place.ref, "not missing" if there else "missing")
 
 

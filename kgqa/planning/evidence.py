@@ -35,7 +35,8 @@ from kgqa.understanding.asked import asks_best, asks_calculated
 from kgqa.weights import weights
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from kgqa.graph.schema import Property
     from kgqa.models.plan_scorer import PlanScores
@@ -75,6 +76,7 @@ _WHOLE = {
 }
 _VERBS = english_words("verbs")
 _CHOICE = re.compile(r"[,:;] [^,:;?]+(?:, [^,:;?]+)*,? or [^?]+\W*$", re.IGNORECASE)
+_OTHER = re.compile(r"(?:an)?other")
 _OF_ROWS = 1  # least log-odds of a table's rows, if no name is the requested noun
 
 
@@ -142,6 +144,7 @@ class QuestionReading:
     scores: PlanScores
     stated: Stated
     values: Sequence[FoundValue]
+    lacking: Mapping[str, AbstractSet[Owned]] = field(default_factory=dict)  # a text, by text
     classes: dict[str, Sequence[float]] = field(default_factory=dict)
     hops: dict[tuple[str, str, str], Sequence[float]] = field(default_factory=dict)
     properties: dict[Owned, Sequence[float]] = field(default_factory=dict)
@@ -227,14 +230,20 @@ class QuestionReading:
         self.said = {hop: says(words, phrase) for hop, phrase in self.phrases.items()}
         if self.plain or self.parts.is_large:  # class names are less informative there
             first = re.findall(r"[a-z]+", asked_noun(self.question).lower())[:2]
-            for hop in self.hops:
-                self._prefer(hop, WEIGHTS["relation_said"] * self.said[hop])
-                self._prefer(hop, WEIGHTS["relation_asked"] * says(first, self.phrases[hop]))
+            for hop, (used, *others) in self.hops.items():
+                more = WEIGHTS["relation_said"] * self.said[hop] + WEIGHTS["relation_asked"] * says(
+                    first, self.phrases[hop]
+                )
+                self.hops[hop] = [used + more, *others]
         for hops in pairs.values():
             said = any(self.said[hop] for hop in hops)
             for hop in hops if len({one[1] for one in hops}) > 1 and said else ():
-                mine = self.said[hop]
-                self._prefer(hop, WEIGHTS["parallel_said"] if mine else WEIGHTS["parallel_unsaid"])
+                used, *others = self.hops[hop]
+                self.hops[hop] = [
+                    used
+                    + (WEIGHTS["parallel_said"] if self.said[hop] else WEIGHTS["parallel_unsaid"]),
+                    *others,
+                ]
         mentioned = {
             hop[1]: {*relation_phrase(hop[1]).split()} for hop in self.hops if self.said[hop]
         }
@@ -242,14 +251,8 @@ class QuestionReading:
             own = mentioned.get(hop[1], set())
             beyond = [own - other for other in mentioned.values() if other < own]
             if any(not says(words, " ".join(rest)) for rest in beyond):
-                self._prefer(
-                    hop, WEIGHTS["relation_says_more"]
-                )  # "formerly owned by", of "owned by"
-
-    def _prefer(self, hop: tuple[str, str, str], more: float) -> None:
-        """Add to the log-odds that a hop is in the plan."""
-        used, *others = self.hops[hop]
-        self.hops[hop] = [used + more, *others]
+                used, *others = self.hops[hop]  # "formerly owned by", of "owned by"
+                self.hops[hop] = [used + WEIGHTS["relation_says_more"], *others]
 
     def _phrase(self, hop: tuple[str, str, str]) -> str:
         """Return a relation's words without those of its head class: of "bridge type", "type"."""
@@ -449,6 +452,14 @@ class QuestionReading:
         }
 
     @cached_property
+    def others(self) -> set[str]:
+        """The classes named right after "other" in the question, as in "other users"."""
+        near = self.mentions.after(_OTHER, 1)
+        return {
+            name for name, words in self.class_mentions.items() if near & words and len(words) > 1
+        }
+
+    @cached_property
     def schema_mentions(self) -> list[set[int]]:
         """The word positions of each mentioned class, or relation within one class.
 
@@ -488,6 +499,17 @@ class QuestionReading:
             owner for value in self.values for kind, owner, _ in value.fields if kind != "relation"
         }
         return {*self.class_mentions, *held & self.classes.keys()}
+
+    def node_words(self, pattern: Pattern, place: Place) -> list[int]:
+        """Return the word positions of a property's owner: its class, or relations to it."""
+        owner = place.ref.owner
+        if isinstance(owner, HopRef):
+            return self.mentions.of(pattern.hops[owner.hop].relation)
+        found = self.class_words(pattern.nodes[owner.node])
+        for hop in pattern.hops:
+            if hop.target == owner.node:
+                found = [*found, *self.mentions.of(hop.relation)]
+        return found
 
     def is_name(self, place: Place) -> bool:
         """Return whether a property is its owner's name."""

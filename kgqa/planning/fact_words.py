@@ -17,7 +17,7 @@ from kgqa.lexicon.english import words
 from kgqa.lexicon.lemmas import stem
 from kgqa.lexicon.tokens import tokens
 from kgqa.paths.words import holds_both_ways, relation_phrase
-from kgqa.planning.question_words import is_year, says
+from kgqa.planning.question_words import says
 from kgqa.queries.check import NUMBERS
 from kgqa.queries.plan import (
     Aggregate,
@@ -191,8 +191,11 @@ class FactWords:
         if plan.grouped:
             return plan
         given = plan.give[0]
-        number = len(plan.give) == 1 and self._is_of_fact(plan, given, NUMBERS)
-        if number and asks_how_much(self.question):
+        if (
+            len(plan.give) == 1
+            and self._is_fact_number(plan, given)
+            and asks_how_much(self.question)
+        ):
             return replace(plan, give=(Aggregate("sum", given),))  # type: ignore[arg-type]
         return plan
 
@@ -210,12 +213,12 @@ class FactWords:
         ]
         return said[0] if len(said) == 1 else None
 
-    def _is_of_fact(self, plan: Plan, item: object, types: Sequence[str]) -> bool:
-        """Return whether an item is a single-valued property of a fact, of one of ``types``."""
+    def _is_fact_number(self, plan: Plan, item: object) -> bool:
+        """Return whether an item is a numeric property of a fact."""
         if not isinstance(item, PropertyRef) or not isinstance(item.owner, HopRef) or item.part:
             return False
         kind = self.index.kind(plan, item)
-        return kind is not None and kind.type in types and not kind.many
+        return kind is not None and kind.type in NUMBERS and not kind.many
 
     def _place(self, plan: Plan) -> Plan:
         """Return the plan with the first or last day of several facts, if the question asks for it.
@@ -223,10 +226,21 @@ class FactWords:
         Otherwise the plan itself.
         """
         which = asks_which_time(self.bare)
-        days = [one for one in plan.give if self._is_of_fact(plan, one, DATES)]
+        days = [
+            one
+            for one in plan.give
+            if isinstance(one, PropertyRef)
+            and isinstance(one.owner, HopRef)
+            and self._is_day(plan, one)
+        ]
         if not which or len(days) != 1 or plan.order or plan.grouped:
             return plan
         return replace(plan, give=(days[0],), order=(Sort(days[0], which == "last"),), limit=1)
+
+    def _is_day(self, plan: Plan, item: PropertyRef) -> bool:
+        """Return whether a property is a date."""
+        kind = self.index.kind(plan, item)
+        return kind is not None and kind.type in DATES and not item.part
 
     def _quantity(self, plan: Plan) -> Plan:
         """Return the plan with a quantity of a named node's facts summed instead of counted.
@@ -270,12 +284,18 @@ def span_of(there: Mapping[str, Property]) -> ValidityDates:
     found: dict[str, Property | None] = {"begins": None, "ends": None}
     for one in there.values():
         said = {stem(word) for word in relation_phrase(one.name).split()}
-        years = one.type == "integer" and bool(one.examples) and all(map(is_year, one.examples))
-        timed = one.type in DATES or years
+        timed = one.type in DATES or (one.type == "integer" and _are_years(one.examples))
         for kind in found:
             if timed and not one.many and found[kind] is None and said & words(kind):
                 found[kind] = one
     return ValidityDates(found["begins"], found["ends"])
+
+
+def _are_years(examples: Sequence[object]) -> bool:
+    """Return whether all examples are integers that look like years."""
+    return bool(examples) and all(
+        isinstance(example, int) and 1000 <= example <= 2200 for example in examples
+    )
 
 
 def _with(plan: Plan, one: Comparison) -> Plan:

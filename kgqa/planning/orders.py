@@ -15,11 +15,11 @@ from kgqa.queries.plan import Item, NodeRef, PropertyRef
 from kgqa.weights import weights
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from kgqa.planning.conditions import ConditionState
     from kgqa.planning.evidence import Place, QuestionReading
-    from kgqa.planning.place_words import PlaceWords
+    from kgqa.planning.place_words import KnownPlaces, PlaceWords
     from kgqa.queries.plan import Aggregate
 
 WEIGHTS = weights("planning")
@@ -39,15 +39,15 @@ _COMMON = re.compile(r"\bmost (?:common|frequent|popular|diverse|different|disti
 class OrderSearch:
     """Generates the orders of one reading's outputs, each with its direction and score."""
 
-    def __init__(self, reading: QuestionReading) -> None:
-        self._read = reading
+    def __init__(self, reading: QuestionReading, known: KnownPlaces) -> None:
+        self._read, self._known = reading, known
         self._best = reading.mentions.of_best
         self._near = self._best if ORDERED.search(reading.question) else set()
         self._by_nothing = not reading.plain and ranks_by_nothing(reading.question)
 
     def orders(
         self,
-        places: PlaceWords,
+        places: Sequence[Place],
         state: ConditionState,
         number: Aggregate | None,
         *,
@@ -57,7 +57,7 @@ class OrderSearch:
 
         ``number``: the aggregate of its groups, if any; ``plain``: nodes are output.
         """
-        ordered = bool(self._near & places.said)
+        ordered = bool(self._near & self._known.of(places).said)
         direction = self._read.whole["direction"]
         unordered = direction["none"] + WEIGHTS["order_left_out"] * (plain and ordered)
         orders: list[tuple[Item | None, bool, float]] = [(None, False, unordered)]
@@ -76,7 +76,7 @@ class OrderSearch:
         kept = [order for order in orders if not _is_of_one(order[0], state)]
         return nlargest(_ORDERS, kept, key=lambda one: one[2])
 
-    def _is_barred(self, places: PlaceWords) -> bool:
+    def _is_barred(self, places: Sequence[Place]) -> bool:
         """Return whether "most" is about a property without an order, so no criterion."""
         return any(
             place.property.unordered and self._best & {*self._read.words_of(place)}
@@ -84,15 +84,16 @@ class OrderSearch:
         )
 
     def _keys(
-        self, places: PlaceWords, state: ConditionState, descending: bool
+        self, places: Sequence[Place], state: ConditionState, descending: bool
     ) -> Iterator[tuple[PropertyRef, float]]:
         """Yield the sort keys of properties with their scores; those that hardly fit are left out.
 
         The odds of the direction are not in the scores.
         """
+        known = self._known.of(places)
         for place in places:
-            ref, weight = places.once(
-                ("order", place.ref, descending), partial(self._key, place, places, descending)
+            ref, weight = known.once(
+                ("order", place.ref, descending), partial(self._key, place, known, descending)
             )
             spent = place.owned in state.used or not self._read.words_of(place)
             if spent and place.ref.owner != NodeRef(0) and self._by_nothing:
@@ -100,21 +101,21 @@ class OrderSearch:
             if weight > -4:
                 yield ref, weight
 
-    def _key(self, place: Place, places: PlaceWords, descending: bool) -> tuple[PropertyRef, float]:
+    def _key(self, place: Place, known: PlaceWords, descending: bool) -> tuple[PropertyRef, float]:
         """Return the sort key of a property and its score, without the odds of the direction."""
         question = self._read.question
         near = set() if _AGED.search(question) else self._best
         exactly = self._read.measures(place)
         said = exactly or bool(near & {*self._read.words_of(place)})
-        weight = self._said(place, places, near, exactly=exactly, said=said)
+        weight = self._said(place, known, near, exactly=exactly, said=said)
         if place.property.many:
             many = said and not _COMMON.search(question)
             return replace(place.ref, part="size"), weight if many else -MOST_ODDS
         if self._has_no_best(place) or (is_id(place) and not said):
             return place.ref, -MOST_ODDS
-        if _AGED.search(question) and places.aged and says_age(place):
+        if _AGED.search(question) and known.aged and says_age(place):
             weight = max(weight, 0.0)  # the question can mean nothing else
-        if said and not exactly and places.is_part_of_best(place):
+        if said and not exactly and known.is_part_of_best(place):
             weight += WEIGHTS["order_by_part_of_name"]
         worth = superlative(question, place.property, descending)
         weight += worth + WEIGHTS["superlative_of_answer"] * (worth > 0 and place.of_answer)
@@ -124,7 +125,7 @@ class OrderSearch:
         return place.ref, self._dated(place, weight, descending)
 
     def _said(
-        self, place: Place, places: PlaceWords, near: set[int], *, exactly: bool, said: bool
+        self, place: Place, known: PlaceWords, near: set[int], *, exactly: bool, said: bool
     ) -> float:
         """Return the score of a sort key by what the question says of it and of other properties.
 
@@ -136,7 +137,7 @@ class OrderSearch:
         weight = max(odds, -1) if exactly or (beside and place.is_number) else odds
         if said:
             weight += WEIGHTS["order_said"] * (1 + exactly)
-        elif near & places.said or places.measured:
+        elif near & known.said or known.measured:
             weight += WEIGHTS["order_unsaid"]
         elif self._read.is_measured:
             weight += WEIGHTS["order_of_other_dimension"]

@@ -10,42 +10,43 @@ from kgqa.planning.question_words import is_dated
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import TypeVar
 
-    from kgqa.planning.evidence import Pattern, Place, QuestionReading
+    from kgqa.planning.evidence import Place, QuestionReading
 
     T = TypeVar("T")
 
+_MOST_KEPT = 64  # patterns remembered
 
-class PlaceWords(list["Place"]):
-    """The properties of a pattern, with the words of a question that mention them."""
 
-    def __init__(self, reading: QuestionReading, pattern: Pattern) -> None:
-        super().__init__(reading.places(pattern))
-        self._read = reading
+class PlaceWords:
+    """The properties of a pattern and the words of a question that mention them."""
+
+    def __init__(self, reading: QuestionReading, places: Sequence[Place]) -> None:
+        self._read, self.places = reading, places
         self._near: dict[tuple[re.Pattern[str], int], tuple[set[int], set[int]]] = {}
         self._known: dict[object, object] = {}
 
     @cached_property
     def said(self) -> set[int]:
         """The positions of words that mention any of the properties."""
-        return {at for place in self for at in self._read.words_of(place)}
+        return {at for place in self.places for at in self._read.words_of(place)}
 
     @cached_property
     def measured(self) -> bool:
         """Whether an adjective of the question fits the dimension of any property."""
-        return any(map(self._read.measures, self))
+        return any(map(self._read.measures, self.places))
 
     @cached_property
     def aged(self) -> bool:
         """Whether any property is a time or an age."""
-        return any(map(says_age, self))
+        return any(map(says_age, self.places))
 
     @cached_property
     def answer_names(self) -> set[str]:
         """The names of the requested class's properties."""
-        return {place.owned[2] for place in self if place.of_answer}
+        return {place.owned[2] for place in self.places if place.of_answer}
 
     def is_part_of_best(self, place: Place) -> bool:
         """Return whether another numeric property matches more of the superlative's words.
@@ -59,7 +60,7 @@ class PlaceWords(list["Place"]):
     def _best(self) -> list[set[int]]:
         """For each numeric property, the positions of superlative words that mention it."""
         best = self._read.mentions.of_best
-        return [best & {*self._read.words_of(one)} for one in self if one.is_number]
+        return [best & {*self._read.words_of(one)} for one in self.places if one.is_number]
 
     def after(self, words: re.Pattern[str], most: int) -> tuple[set[int], set[int]]:
         """Return the positions up to ``most`` words after a match of ``words``.
@@ -76,6 +77,22 @@ class PlaceWords(list["Place"]):
         if key not in self._known:
             self._known[key] = make()
         return self._known[key]  # type: ignore[return-value]
+
+
+class KnownPlaces:
+    """The :class:`PlaceWords` of the patterns of one reading, each computed once."""
+
+    def __init__(self, reading: QuestionReading) -> None:
+        self._read = reading
+        self._kept: dict[int, PlaceWords] = {}
+
+    def of(self, places: Sequence[Place]) -> PlaceWords:
+        """Return the :class:`PlaceWords` of a pattern's properties, computed once for each list."""
+        if id(places) not in self._kept:  # the cache holds ``places``, so the id stays unique
+            if len(self._kept) >= _MOST_KEPT:
+                self._kept.clear()
+            self._kept[id(places)] = PlaceWords(self._read, places)
+        return self._kept[id(places)]
 
 
 def says_age(place: Place) -> bool:

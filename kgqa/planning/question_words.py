@@ -28,6 +28,7 @@ NO = re.compile(
     r"|except|excluding)\b|n't\b",
     re.I,
 )
+EACH = re.compile(r"\b(each|every|per|by|respective\w*)\b", re.I)
 EXTREME = re.compile(r"\b(?:max|min)(?:imum)?\b", re.I)
 AVERAGE = re.compile(r"\b(?:average|mean)\b", re.I)
 AVERAGED = re.compile(  # what is compared with an average
@@ -99,6 +100,9 @@ def _stems(name: str) -> tuple[str, ...]:
 _ORDINALS = ("second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 _CAME = r"(?:finish|came|come|placed?|rank)\w*(?: in)?"
 _WON = re.compile(rf"\b(?:{_CAME} (first|{'|'.join(_ORDINALS)})|w[io]n(?:s|ner\w*)?)\b", re.I)
+ALIVE = re.compile(r"\b(?:alive|living)\b", re.I)
+DEAD = re.compile(r"\b(?:dead|deceased|(?:has|have|had) died)\b", re.I)
+DEATH = re.compile(r"death|died|deceased", re.I)
 PLACE = re.compile(r"(?<![a-z])(?:position|pos|place|rank|standing)(?![a-z])", re.IGNORECASE)
 _ORDINAL = re.compile(
     rf"\b(?:({'|'.join(_ORDINALS)})|(\d{{1,2}})(?:nd|rd|th))[ -](?:\w{{2,}}est|most|least)\b",

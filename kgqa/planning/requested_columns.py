@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kgqa.errors import PlanError
 from kgqa.lexicon.english import words as english_words
+from kgqa.lexicon.lemmas import stem
 from kgqa.paths.words import relation_phrase
-from kgqa.planning.question_words import names_class, stems
+from kgqa.planning.question_words import EACH, names_class, stems
 from kgqa.planning.schema_parts import ENTITY
 from kgqa.planning.two_step_plans import with_hop
-from kgqa.queries.check import check
+from kgqa.queries.check import NUMBERS, check
 from kgqa.queries.plan import Aggregate, AggregateKind, NodeRef, PropertyRef
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from kgqa.queries.plan import Item, Plan
 
 _NUMBER = r"(?:the )?(?:total )?(?:number|count)s?"
+_NUMBER_OF = re.compile(r"(?:(?<=, )|(?<=\band ))(?:the )?number of (\w+)\b", re.I)
 _OPEN = re.compile(
     r"\W*(?:(?:show|list|find|give|return|display|get|tell|report|count)(?: me| us| out)?"
     r"|(?:what|which)(?:'s| is| are| was| were))\s+(?:(?:all|the|distinct|different|unique)\s+)*",
@@ -37,12 +39,15 @@ _OF = re.compile(
     r"\s+(?:of|for)\s+(?:(?:all|each|every|any|the|of|those|these|different)\s+)*", re.I
 )
 _AND = re.compile(r"\s*,\s*(?:and\s+)?|\s+(?:and|along with|as well as|together with)\s+", re.I)
+_AND_NUMBER = re.compile(rf"(.*?),? (?:and|along with|with) {_NUMBER} of (.+)", re.I)
 _THEN = re.compile(
     r"(.+?[?.!])\s+(?:please )?(?:show|list|give|return|report|include)(?: me)?"
     r"\s+(?!(?:only )?(?:the )?(?:top|first|best|last|\d+)\b)(.+?)\W*",
     re.I,
 )
 _BACK = re.compile(r"(\bfrom (?:the )?\w+est) to (?:the )?\w+est\b", re.IGNORECASE)
+_EACH = re.compile(r"\bfor (?:the )?different (?:numbers? of )?", re.IGNORECASE)
+_KIND_OF = re.compile(r"\b(types?|kinds?) of (\w+)", re.IGNORECASE)
 _SMALL = english_words("before_columns")
 _KIND_WORDS: dict[AggregateKind, str] = {
     "average": "average mean avg",
@@ -72,7 +77,7 @@ def asked_for(
         question[value.start : value.end]: owner
         for value in values for kind, owner, _ in value.fields if kind == ENTITY and owner
     }  # fmt: skip
-    question = _BACK.sub(r"\1", _abbreviated(question, parts))
+    question = _reworded(question, parts)
     items: list[str] = []
     if then := _THEN.fullmatch(question.strip()):
         question = then[1]
@@ -92,17 +97,32 @@ def asked_for(
         if re.fullmatch(_NUMBER, listed[-1], re.I):
             return RequestedColumns(f"How many {what}", (*listed[:-1], *items))
         if _are_columns(kinds, what, things, parts):
-            return RequestedColumns(f"Which {what}", (*listed, *items))
+            return RequestedColumns(_of_rows(what), (*listed, *items))
     return RequestedColumns(question, tuple(items))
 
 
-def _abbreviated(question: str, parts: SchemaParts) -> str:
-    """Return a question with the schema's abbreviations for what it writes out: an MPG."""
-    for name in sorted(parts.names):
+def _reworded(question: str, parts: SchemaParts) -> str:
+    """Return a question with the phrases that the schema has a name for replaced by it."""
+    for name in sorted(parts.names):  # miles per gallon, of an MPG
         if 2 < len(name) < 6 and name.isalpha() and name.isupper():
             said = " ".join(rf"{letter}[a-z]+" for letter in name.lower())
             question = re.sub(rf"\b{said}\b(?: \({name}\))?", name, question)
-    return question
+    question = _EACH.sub("for each ", _BACK.sub(r"\1", question))
+
+    def types(*words: str) -> set[str]:
+        """Return the types of the properties whose name is these words."""
+        asked, properties = [stem(word.lower()) for word in words], parts.properties.values()
+        return {one.type for one, _ in properties if _stems(one.name) == asked}
+
+    def named(kind: re.Match[str]) -> str:
+        """Return the types of pets as pet types, if there is such a property."""
+        return f"{kind[2]} {kind[1]}" if types(kind[2], kind[1]) else kind[0]
+
+    def counted(amount: re.Match[str]) -> str:
+        """Return the number of beds as beds, if that is a number."""
+        return amount[1] if types(amount[1]) & {*NUMBERS} else amount[0]
+
+    return _NUMBER_OF.sub(counted, _KIND_OF.sub(named, question))
 
 
 def _are_columns(
@@ -117,6 +137,15 @@ def _are_columns(
     named = [owner for name, owner in things.items() if what.startswith(name) and len(kinds) > 1]
     class_ = _class_of(what, parts) or next(iter(named), "")
     return bool(class_) and all(not kind and _found(class_, words, parts) for kind, words in kinds)
+
+
+def _of_rows(what: str) -> str:
+    """Return the question for the rows whose columns are listed apart."""
+    number = _AND_NUMBER.fullmatch(what)
+    if number is None:
+        return f"Which {what}"
+    each = "" if EACH.search(number[2]) else f" for each {number[1]}"
+    return f"How many {number[2]}{each}"
 
 
 def giving(plan: Plan, items: Sequence[str], parts: SchemaParts) -> Plan:

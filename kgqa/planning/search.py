@@ -22,7 +22,6 @@ from kgqa.planning.aggregates import HOW_MANY, ScoredPlan, WholeSearch
 from kgqa.planning.conditions import ConditionSearch
 from kgqa.planning.fact_words import FactWords
 from kgqa.planning.patterns import PatternSearch
-from kgqa.planning.place_words import PlaceWords
 from kgqa.planning.question_words import EXTREME, NO, TOTAL, is_dated, measures, stems
 from kgqa.queries.check import check
 from kgqa.queries.groups import wants_empty
@@ -79,7 +78,7 @@ class PlanSearch:
         facts = FactWords(read.question, read.bare, read.parts.index, read.today)
         conditions, wholes = ConditionSearch(self._read), WholeSearch(self._read)
         for pattern in PatternSearch(self._read).patterns():
-            places = PlaceWords(self._read, pattern)
+            places = list(self._read.places(pattern))
             for state in conditions.conditions(pattern, places):
                 for whole in wholes.wholes(pattern, places, state):
                     one = replace(whole, plan=facts.meant(whole.plan))
@@ -244,6 +243,7 @@ class PlanSearch:
             "how often": asks_times(question) * WEIGHTS["how_often_left_out"],
             "groups": bool(read.of_each) * WEIGHTS["groups_left_out"],
             "choice": bool(read.choice) * WEIGHTS["choice_left_out"],
+            "other": bool(read.others) * WEIGHTS["other_left_out"],
             "revenue": read.revenue * WEIGHTS["revenue_left_out"],
         }
         return {cue: penalty for cue, penalty in found.items() if penalty}
@@ -268,6 +268,7 @@ class PlanSearch:
                 and NodeRef(0) in owners(one.left) and self._read.choice & {*one.right}
                 for one in plan.where
             ),
+            "other": not any(plan.nodes.count(other) == 1 for other in self._read.others),
             "revenue": any(one.kind == "sum" or isinstance(one.of, Arithmetic) for one in given),
         }  # fmt: skip
 

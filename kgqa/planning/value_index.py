@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -88,6 +88,7 @@ class ValueIndex:
         """Read the values; an endpoint's are cached with its survey. Raises GraphError."""
         self._store = store
         self._fields: dict[str, dict[Owned, tuple[str, ...]]] = {}
+        self._whole: dict[Owned, bool] = {}  # whether all values of a property are kept
         self._types = {type_.name: type_ for type_ in schema.types}
         self._named = {type_.name for type_ in schema.types if type_.names}
         self._classes = name_stems(type_.name for type_ in schema.types)
@@ -99,14 +100,23 @@ class ValueIndex:
         )
         kept = kept_of_endpoint(store)
         if (found := kept.read("values", _MADE_BY)) is not None:
-            self._fields = {
-                words: {tuple(owned): tuple(values) for owned, values in held}
-                for words, held in found[1]
-            }
+            self._take(found[1])
             return
         self._read(store, schema)
+        kept.write("values", _MADE_BY, {}, self._given())
+
+    def _given(self) -> list[Any]:
+        """Return the index as lists for JSON."""
         fields = [(words, list(held.items())) for words, held in self._fields.items()]
-        kept.write("values", _MADE_BY, {}, fields)
+        return [fields, list(self._whole.items())]
+
+    def _take(self, given: list[Any]) -> None:
+        """Load an index that :meth:`_given` wrote."""
+        fields, whole = given
+        self._fields = {
+            words: {tuple(owned): tuple(values) for owned, values in held} for words, held in fields
+        }
+        self._whole = {tuple(owned): is_whole for owned, is_whole in whole}
 
     def _read(self, store: QueryStore, schema: GraphSchema) -> None:
         """Read the text values of properties from the store.
@@ -144,12 +154,13 @@ class ValueIndex:
     def _add(self, owned: Owned, values: Sequence[object]) -> None:
         """Index the text ``values`` of a property ``owned`` by a class or relation.
 
-        Long texts, and all beyond a limit, are dropped.
+        Long texts, and all beyond a limit, are dropped; the property then counts as incomplete.
         """
         for value in dict.fromkeys(map(str, values)):
             said = _SEXES.get(value.lower(), ()) if _SEX.search(owned[2]) else ()
             for words in (_key(value), *said):
                 kept = words.count(" ") < _LONGEST and len(self._fields) < _MOST_VALUES
+                self._whole[owned] = kept and self._whole.get(owned, True)
                 if words and kept:
                     self._fields.setdefault(words, {}).setdefault(owned, (value,))
 
@@ -159,6 +170,14 @@ class ValueIndex:
         for id_, name in zip(some.ids, some.names, strict=True):
             for said in _SEXES.get((name or "").lower(), ()):
                 self._fields.setdefault(said, {})[ENTITY, class_, "name"] = (id_,)
+
+    def lacking(self, text: str) -> set[Owned]:
+        """Return the completely indexed properties of which no value contains ``text``."""
+        asked = _key(text)
+        holding = {
+            field for key, fields in self._fields.items() if asked in key for field in fields
+        }
+        return {owned for owned, whole in self._whole.items() if whole} - holding
 
     def _entities(
         self, texts: Sequence[str]
