@@ -21,7 +21,7 @@ from kgqa.methods.what_is import asks_number
 from kgqa.planning.aggregates import HOW_MANY
 from kgqa.planning.bounds import is_bound
 from kgqa.planning.negation import denies_name
-from kgqa.planning.question_words import FREQUENT, names_class, stems
+from kgqa.planning.question_words import ALIVE, DEAD, FREQUENT, names_class, stems
 from kgqa.queries.implicit_classes import queryable
 from kgqa.understanding.asked import (
     as_superlative,
@@ -52,7 +52,7 @@ class Cues(NamedTuple):
 
     ``calculated``: a number; ``best``: a superlative, not of a number; ``repeated``: a relation any
     number of times; ``denied``: a negation or an alternative; ``listed``: several properties;
-    ``bounded``: a value, or a negation, that things are compared with.
+    ``bounded``: a value, a negation, or being alive, that things are compared with.
     """
 
     calculated: bool
@@ -82,7 +82,7 @@ def cues_of(question: str, *, listed: bool) -> Cues:
         asks_repeated(question),
         asks_denied(question),
         listed,
-        asks_compared(question),
+        asks_compared(question) or bool(ALIVE.search(question) or DEAD.search(question)),
     )
 
 

@@ -273,6 +273,23 @@ def test_a_word_for_a_class_is_not_one_of_its_entities(orders: kgqa.KG, asked: s
     assert [one.id for one in orders.link("Who placed order 2?")][:1] == ["Order/2"]
 
 
+@pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        ("Which people are still alive?", {"Bo Lind", "Di Falk"}),
+        ("Who is dead?", {"Ada Winter", "Cy Holm"}),
+        ("Which people from Norway are alive?", {"Di Falk"}),
+    ],
+)
+def test_who_is_alive_has_no_day_of_death(tmp_path: Path, question: str, names: set[str]) -> None:
+    (tmp_path / "people.csv").write_text(
+        "person_id,name,born,died,country\n1,Ada Winter,1920,1990,Norway\n"
+        "2,Bo Lind,1950,,Sweden\n3,Cy Holm,1930,2001,Norway\n4,Di Falk,1960,,Norway\n"
+    )
+    with kgqa.ingest("tables", tmp_path / "people.csv", home=tmp_path / "home") as kg:
+        assert {one.name for one in kg.ask(question).answers} == names
+
+
 def test_a_question_that_ranks_is_not_answered_by_paths_that_do_not(tmp_path: Path) -> None:
     """From the country paths lead to all filings of its banks, which are no banks, and not one."""
     countries = ["Singapore", "Norway", "Malta"]
