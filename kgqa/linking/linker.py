@@ -502,16 +502,27 @@ def _order(candidate: Candidate) -> tuple[float, str, float, int, int]:
 
 
 def _nothing_found(store: GraphStore, question: QuestionWords) -> LinkingError:
-    """Return the LinkingError that lists the unknown names and the nearest names of the KG."""
+    """Return the LinkingError that lists the unknown names and the nearest names of the KG.
+
+    Words of the schema are not unknown, nor are those of the form of a question.
+    """
+    known = class_words(store).union(*property_words(store), *map(stems_of, _PLAIN))
+    known |= stems_of(" ".join(schema_words(store, question)))
     runs = question.names() or [(run.start, run.end) for run in question.content_runs()]
-    looked = [question.text[start:end] for start, end in runs] or [question.text.strip()]
+    looked = [
+        question.text[start:end]
+        for start, end in runs
+        if not stems_of(normalise(question.text[start:end])) <= known
+    ]
+    if not runs:
+        looked = [question.text.strip()]
     shown = " or ".join(map(said_name, dict.fromkeys(looked[:_MAX_LISTED_NAMES])))
+    unknown = f": nothing there is called {shown}" if shown else ""
     content = " ".join(word.form for word in question.words if not word.common)
     near = named_entities(store, store.suggest(content, 5)) if content else None
     names = ", ".join(said_name(near.label(row)) for row in range(len(near))) if near else ""
     nearest = f"The nearest names are {names}. " if names else ""
     return LinkingError(
-        f'Nothing in the question is an entity of the KG "{store.info.name}": nothing there is '
-        f"called {shown}.",
+        f'Nothing in the question is an entity of the KG "{store.info.name}"{unknown}.',
         f"{nearest}Name the topic entity yourself with `entity`.",
     )

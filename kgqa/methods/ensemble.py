@@ -625,15 +625,26 @@ class Auto(Ensemble):
         if isinstance(found, KgqaError):
             return question.unlinked or (None if question.topics else found)
         if not self._fits(store, question.question, found, named, values, cues):
-            if is_unsaid(found) and not question.topics:
-                return found
-            if question.topics and not named and is_of_classes(topics, values, cues):
+            if not question.topics:
+                told = is_unsaid(found) or self._refuses(store, question, found)
+                return found if told else question.unlinked
+            if not named and is_of_classes(topics, values, cues):
                 return Findings(notes=(UNSAID,), confidence=0.0)
             return question.unlinked
         if not named:
             return found
         schema = queryable(cast("QueryStore", store)).schema()
         return found if outdoes_paths(found, question, named, stated, schema) else None
+
+    @staticmethod
+    def _refuses(store: GraphStore, question: LinkedQuestion, found: Findings) -> bool:
+        """Return whether a plan's refusal says more than that nothing was linked.
+
+        It does where the question asks for a class that the graph states.
+        """
+        if found.answers or not found.notes or not _has_classes(store):
+            return False
+        return asked_class(question.question, store.schema()) is not None
 
     def _cues(self, store: GraphStore, question: str) -> Cues:
         """Return what of a question's words no path answers."""

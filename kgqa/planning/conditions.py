@@ -57,6 +57,9 @@ _EQUAL: dict[tuple[bool, bool], Operator] = {  # by whether there are several, a
 }  # fmt: skip
 _LIVING: dict[Operator, re.Pattern[str]] = {"missing": ALIVE, "not missing": DEAD}
 _ANY = re.compile(r"any|some")
+_JOINING = frozenset(
+    ["s", "is", "was", "are", "of", "in", "the", "equals", "equal", "to", "called"]
+)
 _HAVING = re.compile(r"with|have|has|having|had|includ\w*|known|whose")
 
 
@@ -270,8 +273,10 @@ class ConditionSearch:
             if stored := value.fields.get(place.owned):
                 node, is_name = _node_of(place.ref.owner, pattern), self._read.is_name(place)
                 names = state.names | {place.ref} if is_name and not node else state.names
+                odds = self._odds(state, place)
+                odds += WEIGHTS["value_named"] * self._named_before(place, value)
                 yield _Holding(
-                    place.ref, node, stored[:1], self._odds(state, place), is_name,
+                    place.ref, node, stored[:1], odds, is_name,
                     bool(value.things), state.used | {place.owned}, names,
                 )  # fmt: skip
         for node, name in enumerate(pattern.nodes):
@@ -280,6 +285,17 @@ class ConditionSearch:
                 yield _Holding(
                     NodeRef(node), node, stored, odds, True, True, state.used, state.names
                 )
+
+    def _named_before(self, place: Place, value: FoundValue) -> bool:
+        """Return whether the question has a property's whole name, of words, before a value.
+
+        "the bank's country is Malta" does, of ``bank_country``; a single word may be a class.
+        """
+        name, mentions = relation_phrase(place.property.name).split(), self._read.mentions
+        first = mentions.at(value.start)
+        before = [at for at in range(first) if mentions.words[at] not in _JOINING][-len(name) :]
+        said = {*self._read.words_of(place)}
+        return 1 < len(name) == len(before) and said.issuperset(before)
 
     def _is_alike(self, value: FoundValue) -> bool:
         """Return whether the question names another entity with one of the value's relations."""

@@ -290,8 +290,9 @@ def test_who_is_alive_has_no_day_of_death(tmp_path: Path, question: str, names: 
         assert {one.name for one in kg.ask(question).answers} == names
 
 
-def test_a_question_that_ranks_is_not_answered_by_paths_that_do_not(tmp_path: Path) -> None:
-    """From the country paths lead to all filings of its banks, which are no banks, and not one."""
+@pytest.fixture(scope="module")
+def banks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
+    """Banks file filings between banks; a filing has both banks' countries as properties, too."""
     countries = ["Singapore", "Norway", "Malta"]
     rows: list[dict[str, Any]] = [
         {"type": "node", "id": f"c{at}", "labels": ["Country"], "properties": {"name": name}}
@@ -314,16 +315,33 @@ def test_a_question_that_ranks_is_not_answered_by_paths_that_do_not(tmp_path: Pa
          "end": {"id": end}}
         for at, (label, start, end) in enumerate(steps)
     ]  # fmt: skip
-    file = tmp_path / "banks.jsonl"
+    home = tmp_path_factory.mktemp("banks")
+    file = home / "banks.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    with kgqa.ingest("graph", file, home=tmp_path / "home") as kg:
-        found = kg.ask(
-            "Find the top 3 entities that have the most filings where the originator bank country "
-            "is 'Singapore'."
-        )
+    with kgqa.ingest("graph", file, home=home / "home") as kg:
+        yield kg
+
+
+def test_a_question_that_ranks_is_not_answered_by_paths_that_do_not(banks: kgqa.KG) -> None:
+    """From the country paths lead to all filings of its banks, which are no banks, and not one."""
+    found = banks.ask(
+        "Find the top 3 entities that have the most filings where the originator bank country is "
+        "'Singapore'."
+    )
     assert {one.id for one in found.answers} <= {"b0", "b1", "b2", "b3"}
     assert found.plan is not None
     assert found.plan.order
+
+
+@pytest.mark.parametrize("side", ["originator", "beneficiary"])
+def test_a_value_is_of_the_property_whose_whole_name_is_before_it(
+    banks: kgqa.KG, side: str
+) -> None:
+    found = banks.ask(
+        f"Identify the top 2 entities based on the total amount of their filings where the {side} "
+        "bank's country is 'Malta'."
+    )
+    assert f'{side}_bank_country = "Malta"' in str(found.plan)
 
 
 @pytest.mark.parametrize(
