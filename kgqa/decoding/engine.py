@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Literal
 import torch
 
 from kgqa.deadline import deadline
+from kgqa.decoding.fixed_shapes import tree_forward
 from kgqa.decoding.forward import (
     DEFAULT_BUDGET,
     DEFAULT_WIDEST,
     PlainForward,
     PromptTree,
     ScoreRule,
-    TreeForward,
     WavePart,
 )
 from kgqa.decoding.search import Demand, ForwardPassesSpentError, Search, SearchResult
@@ -111,7 +111,8 @@ class DecodingOutcome:
 class Engine:
     """Runs up to ``together`` searches of one model in lockstep, in one thread.
 
-    ``clock`` returns seconds.
+    ``clock`` returns seconds. ``fixed``: whether passes have fixed shapes
+    (:mod:`kgqa.decoding.fixed_shapes`), None: on CUDA.
     """
 
     def __init__(
@@ -122,6 +123,7 @@ class Engine:
         together: int = 1,
         progress: Progress | None = None,
         clock: Callable[[], float] = time.monotonic,
+        fixed: bool | None = None,
     ) -> None:
         if together < 1:
             raise UsageError(f"At least 1 question must be answered at a time, not {together}.")
@@ -131,7 +133,7 @@ class Engine:
         self.forward_passes = 0
         self._progress = progress or Silent()
         self._clock = clock
-        self._tree = TreeForward(model)
+        self._tree = tree_forward(model, fixed=fixed, note=self._progress.note)
         self._least = _SHARE.get(model.device.type, _SHARE_ELSEWHERE)
         self._most = max(_MOST.get(model.device.type, _MOST_ELSEWHERE), self.budget)
         self._plain = PlainForward(model)
@@ -219,6 +221,7 @@ class Engine:
 
         Return None to try again, or the error of all searches if they were halved before.
         """
+        self._tree.release()
         # what failed is still held in fragments; without this the smaller pass may fail, too
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
@@ -290,11 +293,11 @@ class Engine:
             try:
                 with deadline(search.check_deadline):
                     nodes = search.uncovered or asked.tree.choose(
-                        search.demanded, share, deepest=deepest, cached=asked.above
+                        search.demanded, share, deepest=deepest, cached=asked.cached
                     )
                     # at least one: a pass that scores nothing would be asked for again for ever
                     nodes = nodes[: max(room - asked.uncached, 1)]
-                    asked.tree.expansion([node.state for node in nodes])
+                    asked.tree.expand([node.state for node in nodes])
             except KgqaError as error:  # the constraint's store may fail; others go on
                 search.fail(error)
                 continue

@@ -155,7 +155,7 @@ def test_prefixes_that_left_the_beams_give_their_columns_back(
             if tree.missing(demand.states):
                 forward.keep_only(asked, demand)
                 ways = [tree.prefix(state) for state in demand.states]
-                for state in asked.above:
+                for state in asked.cached:
                     own = tree.prefix(state)
                     assert any(own[: len(way)] == way[: len(own)] for way in ways)
                 forward.score([WavePart(asked, asked.uncached, tree.choose(demand.states, 12))])
