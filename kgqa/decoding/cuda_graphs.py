@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
@@ -37,33 +37,49 @@ class Capture(Protocol):
     def record(self, run: Callable[[], Tensor]) -> Callable[[], Tensor]:
         """Capture ``run``; return a function that replays it and returns its result."""
 
+    def reset(self) -> None:
+        """Prepare for new captures, after all functions that replay were dropped."""
+
 
 class CudaCapture:
     """Captures CUDA graphs that share one pool of memory; replays must not overlap."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: torch.device) -> None:
+        # streams and captures are of the current device, which may be another one
+        self._device = device
+        with torch.cuda.device(device):
+            self._stream: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        self.reset()
+
+    def reset(self) -> None:
+        """Take another pool: that of graphs that were all dropped cannot be used again."""
         self._pool = torch.cuda.graph_pool_handle()
 
     def warm(self, run: Callable[[], Tensor]) -> Tensor:
         """Call ``run`` on another stream: libraries set themselves up there on their first call."""
-        stream, current = torch.cuda.Stream(), torch.cuda.current_stream()  # type: ignore[no-untyped-call]
-        stream.wait_stream(current)
-        with torch.cuda.stream(stream):
-            result = run()
-        current.wait_stream(stream)
-        result.record_stream(current)
+        with torch.cuda.device(self._device):
+            current = torch.cuda.current_stream()
+            self._stream.wait_stream(current)
+            with torch.cuda.stream(self._stream):
+                result = run()
+            current.wait_stream(self._stream)
+            result.record_stream(current)
         return result
 
     def record(self, run: Callable[[], Tensor]) -> Callable[[], Tensor]:
         """Capture ``run`` as a graph; return a function that replays it and returns its output."""
         graph = torch.cuda.CUDAGraph()
-        # other threads of a server may use the GPU meanwhile
-        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
-            result = run()
+        with torch.cuda.device(self._device):
+            # other threads of a server may use the GPU meanwhile
+            with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+                result = run()
+            # a graph that does not compute its output must not be taken for one that does
+            result.fill_(torch.nan)
 
         def replay() -> Tensor:
             """Replay the graph; its output holds until the next replay of any graph."""
-            graph.replay()
+            with torch.cuda.device(self._device):
+                graph.replay()
             return result
 
         return replay
@@ -134,6 +150,8 @@ class FixedPasses:
     def release(self) -> None:
         """Drop all graphs and their memory."""
         self._passes.clear()
+        if self._capture is not None:
+            self._capture.reset()
 
     def _recorded(
         self, own: _Pass, run: Callable[[], Tensor], capture: Capture, rows: int

@@ -26,6 +26,7 @@ from kgqa.decoding.forward import (
 )
 from kgqa.decoding.search import Demand, ForwardPassesSpentError, Search, SearchResult
 from kgqa.decoding.speculative_tree import PrefixTree, WaveNode
+from kgqa.decoding.widths import part_of
 from kgqa.errors import KgqaError, ModelError, TimeLimitError, UsageError, is_out_of_memory
 from kgqa.progress import Progress, Silent
 
@@ -134,6 +135,8 @@ class Engine:
         self._progress = progress or Silent()
         self._clock = clock
         self._tree = tree_forward(model, fixed=fixed, note=self._progress.note)
+        # elsewhere a pass of many questions is wider than those that were measured
+        self._by_time = model.device.type == "cuda" and bool(self.plan.milliseconds)
         self._least = _SHARE.get(model.device.type, _SHARE_ELSEWHERE)
         self._most = max(_MOST.get(model.device.type, _MOST_ELSEWHERE), self.budget)
         self._plain = PlainForward(model)
@@ -275,8 +278,7 @@ class Engine:
         Searches for which the pass has no room are left out; one whose constraint raises an error
         fails.
         """
-        # with many questions each still looks ahead a little, or every level would cost a pass
-        share = max(self.budget // len(live), min(self.budget, self._least))
+        share = self._share(len(live))
         room = self._widest or self._most
         limit = self.plan.limit
         parts: list[tuple[_ActiveSearch, WavePart]] = []
@@ -305,6 +307,13 @@ class Engine:
             parts.append((search, part))
             room -= part.tokens
         return parts
+
+    def _share(self, questions: int) -> int:
+        """Return the tokens of look-ahead of each of ``questions`` that share the next pass."""
+        if questions > 1 and self._by_time:
+            return min(self.budget, part_of(self.plan.milliseconds, questions))
+        # with many questions each still looks ahead a little, or every level would cost a pass
+        return max(self.budget // questions, min(self.budget, self._least))
 
     def _tree_forward(self, parts: Sequence[tuple[_ActiveSearch, WavePart]]) -> None:
         """Score ``parts`` in one tree pass.

@@ -171,4 +171,4 @@ def tree_forward(
     cuda = model.device.type == "cuda"
     if not isinstance(model, TreeModel) or not (cuda if fixed is None else fixed):
         return TreeForward(model)
-    return FixedForward(model, CudaCapture() if cuda else None, note)
+    return FixedForward(model, CudaCapture(model.device) if cuda else None, note)

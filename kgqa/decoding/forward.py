@@ -205,7 +205,8 @@ class TreeForward:
             states = model.states(
                 packed.tokens, packed.positions, packed.blocks(device), self.cache
             )
-            return states[packed.kept], model.logits
+            kept = on_device(np.array(packed.kept, np.int64), device)
+            return states.index_select(0, kept), model.logits
         dtype = float_type(model)
         # the smallest finite number, not infinity: a row that sees nothing must not become NaN
         hidden = torch.from_numpy(~packed.seen(self.cache.width)).to(device)

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from kgqa.decoding.arrays import on_device
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -42,6 +44,7 @@ class ColumnCache:
         self._values: list[torch.Tensor] = []
         self._columns = torch.zeros(0, dtype=torch.long)
         self._width = 0
+        self._reserved = 0  # columns that the buffers of every layer have
 
     @property
     def width(self) -> int:
@@ -78,13 +81,13 @@ class ColumnCache:
         owned = np.flatnonzero(self._used)
         last = int(owned[-1]) + 1 if len(owned) else 0
         self._width = -(-last // _STEP) * _STEP
-        self._columns = torch.from_numpy(columns).to(device)
+        self._columns = on_device(columns, device)
 
     def clear(self) -> None:
         """Free all columns and release the memory."""
         self._used = np.zeros(0, bool)
         self._keys, self._values = [], []
-        self._width = 0
+        self._width = self._reserved = 0
         self.generation += 1
 
     def free(self) -> None:
@@ -96,9 +99,12 @@ class ColumnCache:
 
         ``like``: keys of a layer, ``[1, heads, any, size]``, for shape, dtype and device.
         """
+        if self._reserved == len(self._used):
+            return
         for layer in range(layers):
             for buffers in (self._keys, self._values):
                 self._buffer(buffers, layer, len(self._used), like)
+        self._reserved = len(self._used)
 
     def buffers(self, layer: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Return a layer's whole buffers of keys and values, ``[1, heads, columns, size]``."""

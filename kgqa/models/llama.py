@@ -12,10 +12,12 @@ import math
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+import numpy as np
 import torch
 from torch.nn import functional
 from torch.nn.functional import embedding, rms_norm, scaled_dot_product_attention, silu
 
+from kgqa.decoding.arrays import on_device
 from kgqa.decoding.model import AttentionBlock, ColumnCache, FixedBatch, TreeModel
 
 if TYPE_CHECKING:
@@ -94,7 +96,7 @@ class Llama(TreeModel):
                 mixed[own] = self._attention(query[own], block.of(keys), block.of(values), mask)
             return mixed
 
-        ids = torch.tensor([tokens, positions], device=self.device)
+        ids = on_device(np.array([tokens, positions], np.int64), self.device)
         return self._through(ids[0], ids[1], attend)
 
     def reserve(self, cache: ColumnCache) -> None:

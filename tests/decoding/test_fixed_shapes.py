@@ -19,6 +19,7 @@ from kgqa.decoding.forward import PackedPass, PromptTree, TreeForward, WavePart
 from kgqa.decoding.search import ExactOptions
 from kgqa.decoding.searches import ExactSearch
 from kgqa.decoding.speculative_tree import NO_TOKEN, PrefixTree
+from kgqa.decoding.widths import part_of
 from kgqa.models.llama import Llama, fused
 from kgqa.progress import Silent
 from tests.decoding.languages import constraint_of, random_language, tiny_model
@@ -50,7 +51,7 @@ class Replaying:
     """Captures a pass as the function that runs it, which reads its inputs again at each replay."""
 
     def __init__(self, wrong: Callable[[torch.Tensor], torch.Tensor] | None = None) -> None:
-        self.warmed = self.recorded = self.replayed = 0
+        self.warmed = self.recorded = self.replayed = self.resets = 0
         self._wrong = wrong or (lambda result: result)
 
     def warm(self, run: Callable[[], torch.Tensor]) -> torch.Tensor:
@@ -65,6 +66,9 @@ class Replaying:
             return self._wrong(run())
 
         return replay
+
+    def reset(self) -> None:
+        self.resets += 1
 
 
 class Refusing(Replaying):
@@ -227,8 +231,9 @@ def test_graphs_are_dropped_when_buffers_move_and_when_there_are_too_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(cuda_graphs, "_MOST", 2)
+    capture = Replaying()
     passes = cuda_graphs.FixedPasses(
-        lambda _, inputs: inputs * 2.0, torch.device("cpu"), Replaying(), pytest.fail
+        lambda _, inputs: inputs * 2.0, torch.device("cpu"), capture, pytest.fail
     )
 
     def run(shape: int, generation: int = 0) -> None:
@@ -238,8 +243,10 @@ def test_graphs_are_dropped_when_buffers_move_and_when_there_are_too_many(
     for shape in (3, 3, 4, 4, 5, 5):
         run(shape)
     assert passes.captured == 2
+    assert not capture.resets, "a pool is not reset while graphs use it"
     run(5, generation=1)
     assert passes.captured == 0
+    assert capture.resets == 1
 
 
 def test_a_pass_larger_than_all_shapes_runs_as_usual(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,6 +294,20 @@ def test_a_failed_pass_leaves_no_column_without_an_owner() -> None:
     assert forward.cache.used == len(asked.all_columns())
     forward.clear()
     assert forward.cache.used == 0
+
+
+GPU = {1: 5.0, 16: 5.0, 64: 5.0, 128: 5.0, 256: 7.5, 512: 14.0, 1_024: 28.0, 2_048: 56.0}
+
+
+def test_on_a_gpu_each_part_of_a_shared_pass_follows_from_measured_times() -> None:
+    asked = questions(6, seed=4)
+    plan = DecodingPlan(budget=512, milliseconds=GPU)
+    engine = Engine(llama(), plan, together=6, fixed=True)
+    assert engine._share(16) == 32, "on a CPU as before"
+    engine._by_time = True
+    assert engine._share(1) == 512
+    assert engine._share(16) == part_of(GPU, 16)
+    assert all_same(outcomes(engine, [request(*one) for one in asked]), usual(asked))
 
 
 def test_shapes_are_fixed_on_cuda_alone_unless_asked_for() -> None:
