@@ -38,7 +38,7 @@ class Capture(Protocol):
         """Capture ``run``; return a function that replays it and returns its result."""
 
     def reset(self) -> None:
-        """Prepare for new captures, after all functions that replay were dropped."""
+        """Prepare to drop all functions that replay, and for new captures."""
 
 
 class CudaCapture:
@@ -52,7 +52,8 @@ class CudaCapture:
         self.reset()
 
     def reset(self) -> None:
-        """Take another pool: that of graphs that were all dropped cannot be used again."""
+        """Wait for replays, and take another pool: one without graphs cannot be used again."""
+        torch.cuda.synchronize(self._device)
         self._pool = torch.cuda.graph_pool_handle()
 
     def warm(self, run: Callable[[], Tensor]) -> Tensor:
@@ -69,10 +70,15 @@ class CudaCapture:
     def record(self, run: Callable[[], Tensor]) -> Callable[[], Tensor]:
         """Capture ``run`` as a graph; return a function that replays it and returns its output."""
         graph = torch.cuda.CUDAGraph()
+        # other threads of a server may use the GPU meanwhile
+        how: Any = {"stream": self._stream, "capture_error_mode": "thread_local"}
         with torch.cuda.device(self._device):
-            # other threads of a server may use the GPU meanwhile
-            with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
-                result = run()
+            current = torch.cuda.current_stream()
+            try:
+                with torch.cuda.graph(graph, pool=self._pool, **how):
+                    result = run()
+            finally:  # a capture that fails may leave its own stream as the current one
+                torch.cuda.set_stream(current)
             # a graph that does not compute its output must not be taken for one that does
             result.fill_(torch.nan)
 
@@ -149,9 +155,9 @@ class FixedPasses:
 
     def release(self) -> None:
         """Drop all graphs and their memory."""
-        self._passes.clear()
         if self._capture is not None:
             self._capture.reset()
+        self._passes.clear()
 
     def _recorded(
         self, own: _Pass, run: Callable[[], Tensor], capture: Capture, rows: int

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from kgqa.decoding.cuda_graphs import Capture
-    from kgqa.decoding.forward import Head, PackedPass
+    from kgqa.decoding.forward import PackedPass
+    from kgqa.decoding.scores import Head
 
 # Steps by a third to a half, so that little is computed for padding and graphs are few.
 _TOKENS = (16, 32, 64, 128, 192, 256, 384, 512, 768, 1_024, 1_536, 2_048, 3_072, 4_096)

@@ -11,16 +11,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
 
-from kgqa.decoding.arrays import on_device
+from kgqa.decoding.arrays import on_device, on_host
 from kgqa.decoding.model import AttentionBlock, ColumnCache, TreeModel
+from kgqa.decoding.scores import (
+    Head,
+    ScoreRule,
+    by_rule,
+    check_highest,
+    gathered,
+    joined_moves,
+    log_probabilities,
+    scores_of,
+)
 from kgqa.decoding.speculative_tree import NO_TOKEN, PrefixTree, WaveNode
 from kgqa.errors import ModelError
-from kgqa.trie.constraint import Expansion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,21 +39,11 @@ if TYPE_CHECKING:
 
     from kgqa.decoding.search import Demand
 
-ScoreRule: TypeAlias = Literal["vocabulary", "allowed"]
 T = TypeVar("T")
 
 DEFAULT_BUDGET = 128
 DEFAULT_WIDEST = 8_192  # tokens of a batch of whole prefixes, padding included
 _FORCED = 64  # the longest forced run that is scored with a whole prefix
-# Logits that become float32, and are exponentiated, at a time: copies of 4 MB on a CPU, which its
-# caches hold; 128 MB elsewhere, where each further call costs more than memory does.
-_LOGITS_AT_ONCE = {"cpu": 1 << 20}
-_LOGITS_ELSEWHERE = 1 << 25
-# States whose logits are made at a time, if the model lets that be chosen.
-_HEADS_AT_ONCE = {"cpu": 24}
-_HEADS_ELSEWHERE = 512
-
-
 _NO_COLUMN = -1  # of the start, which has no token of its own
 _LAST = np.int32(np.iinfo(np.int32).max)
 
@@ -148,26 +147,48 @@ class TreeForward:
 
         If it fails, in none.
         """
+        self.begin(parts)()
+
+    def begin(self, parts: Sequence[WavePart]) -> Callable[[], None]:
+        """Begin one forward pass; return a function that waits for it and stores the scores.
+
+        Passes are finished in the order in which they were begun. If one fails, no prefix tree is
+        changed.
+        """
         for part in parts:
             prompt = part.asked.prompt if part.prompt else ()
             check_tokens(self.model, [*prompt, *(node.token for node in part.nodes)])
         moves = [part.asked.tree.expansion([node.state for node in part.nodes]) for part in parts]
         counts = [len(part.nodes) for part in parts]
-        asked = [part.asked for part in parts]
-        joint, rule = joined_moves(moves, counts), joint_rule(asked)
-        scores = self._run(
-            parts,
-            lambda states, head: log_probabilities(states, joint, rule, head),
+        joint, rule = joined_moves(moves, counts), joint_rule([part.asked for part in parts])
+        found, packed = self._run(
+            parts, lambda states, head: on_host(gathered(states, joint, rule, head))
         )
-        starts = np.cumsum([len(move.row) for move in moves])[:-1].tolist()
-        each = zip(parts, moves, counts, np.split(scores, starts), strict=True)
-        for part, own, count, scored in each:
-            learned = by_rule(scored, own, part.asked, rule, count)
-            part.asked.tree.learn([node.state for node in part.nodes], *learned)
+
+        def finish() -> None:
+            """Wait for the pass, and store its scores in each part's prefix tree."""
+            try:
+                scores = scores_of(found(), joint, rule, sum(counts))
+            except BaseException:  # Ctrl-C, too, must leave no column that nobody owns
+                self.cache.give_back(packed.columns)
+                raise
+            packed.commit()
+            starts = np.cumsum([len(move.row) for move in moves])[:-1].tolist()
+            each = zip(parts, moves, counts, np.split(scores, starts), strict=True)
+            for part, own, count, scored in each:
+                wanted, coverage = part.asked.rule, part.asked.coverage
+                learned = by_rule(scored, own, count, given=rule, wanted=wanted, coverage=coverage)
+                part.asked.tree.learn([node.state for node in part.nodes], *learned)
+
+        return finish
 
     def run(self, parts: Sequence[WavePart], read: Callable[[torch.Tensor], T]) -> T:
         """Run one forward pass; return ``read(logits)``, logits being ``[nodes, vocabulary]``."""
-        return self._run(parts, lambda states, head: read(head(states) if head else states))
+        result, packed = self._run(
+            parts, lambda states, head: read(head(states) if head else states)
+        )
+        packed.commit()
+        return result
 
     def clear(self) -> None:
         """Forget everything that is cached."""
@@ -181,10 +202,11 @@ class TreeForward:
         self,
         parts: Sequence[WavePart],
         read: Callable[[torch.Tensor, Head | None], T],
-    ) -> T:
-        """Run one pass and return the result of ``read``; free the new cache columns if it fails.
+    ) -> tuple[T, PackedPass]:
+        """Run one pass; return the result of ``read``, and the pass, which is to be committed.
 
-        ``read`` gets the hidden states and the head, or logits and None.
+        Its cache columns are freed if it fails. ``read`` gets the hidden states and the head, or
+        logits and None.
         """
         columns = self.cache.take(sum(part.tokens for part in parts))
         try:
@@ -194,8 +216,7 @@ class TreeForward:
         except BaseException:  # Ctrl-C in a pass, too, must leave no column that nobody owns
             self.cache.give_back(columns)
             raise
-        packed.commit()
-        return result
+        return result, packed
 
     def _states(self, packed: PackedPass) -> tuple[torch.Tensor, Head | None]:
         """Return the nodes' last hidden states and the head for logits, or logits and None."""
@@ -406,7 +427,9 @@ class PlainForward:
         place = torch.from_numpy(np.concatenate(places) - first)
         picked = logits[number.to(logits.device), place.to(logits.device)]
         scores = log_probabilities(picked, moves, rule)
-        asked.tree.learn(states, *by_rule(scores, moves, asked, rule, len(states)))
+        wanted, coverage = asked.rule, asked.coverage
+        learned = by_rule(scores, moves, len(states), given=rule, wanted=wanted, coverage=coverage)
+        asked.tree.learn(states, *learned)
 
     @torch.inference_mode()
     def run(self, rows: Sequence[Sequence[int]], first: int) -> torch.Tensor:
@@ -437,113 +460,13 @@ def check_tokens(model: PreTrainedModel | TreeModel, tokens: Sequence[int]) -> N
     """Raise ModelError for a token id without an embedding, which would crash a GPU for good."""
     weight = model.get_input_embeddings().weight
     assert isinstance(weight, torch.Tensor)
-    _check_highest(max(tokens, default=0), len(weight))
-
-
-def _check_highest(token: int, known: int) -> None:
-    """Raise ModelError if ``token`` is not below the number of ``known`` tokens."""
-    if token >= known:
-        raise ModelError(
-            f"Token {token} is to be scored, and the model knows only {known}.",
-            "The index and the model do not fit: build it again with kgqa precompute-tries.",
-        )
-
-
-_StateScores: TypeAlias = "tuple[NDArray[np.float64], NDArray[np.float64] | None]"
-Head: TypeAlias = "Callable[[torch.Tensor], torch.Tensor]"
-
-
-def joined_moves(moves: Sequence[Expansion], counts: Sequence[int]) -> Expansion:
-    """Return the moves of several prompts joined, rows shifted by each one's number of states."""
-    first = np.cumsum([0, *counts[:-1]])
-    rows = [move.row + start for move, start in zip(moves, first, strict=True)]
-    return Expansion(
-        np.concatenate(rows),
-        np.concatenate([move.token for move in moves]),
-        np.concatenate([move.state for move in moves]),
-    )
+    check_highest(max(tokens, default=0), len(weight))
 
 
 def joint_rule(asked: Sequence[PromptTree]) -> ScoreRule:
     """Return the rule to score a shared pass by: "allowed" only if every prompt needs just that.
 
-    :func:`by_rule` converts the scores to each prompt's own rule.
+    :func:`kgqa.decoding.scores.by_rule` converts the scores to each prompt's own rule.
     """
     only = all(tree.rule == "allowed" and not tree.coverage for tree in asked)
     return "allowed" if only else "vocabulary"
-
-
-def by_rule(
-    scores: NDArray[np.float64], moves: Expansion, asked: PromptTree, rule: ScoreRule, states: int
-) -> _StateScores:
-    """Convert scores under ``rule`` to the prompt's rule; also return log-coverage.
-
-    Coverage has shape ``[states]``, ``-inf`` for a state without a move; None if the prompt does
-    not want it.
-    """
-    if asked.rule == rule and not asked.coverage:
-        return scores, None
-    covered = _log_sums(scores, moves.row, states)
-    if asked.rule == "allowed":
-        scores = scores - covered[moves.row]
-    return scores, np.minimum(covered, 0.0) if asked.coverage else None
-
-
-@torch.inference_mode()
-def log_probabilities(
-    states: torch.Tensor,
-    moves: Expansion,
-    rule: ScoreRule,
-    head: Head | None = None,
-) -> NDArray[np.float64]:
-    """Return the log-probability of each move under ``rule``. Raises ModelError.
-
-    ``states``: logits ``[states, vocabulary]``, or hidden states that ``head`` turns into logits,
-    in slices, so that the logits of all states are never held at once.
-    """
-    if not len(moves.token):
-        return np.empty(0)
-    device = states.device
-    where = on_device(np.stack([moves.row, moves.token]), device)
-    if head is None:
-        size = max(1, _LOGITS_AT_ONCE.get(device.type, _LOGITS_ELSEWHERE) // states.shape[-1])
-    else:
-        size = _HEADS_AT_ONCE.get(device.type, _HEADS_ELSEWHERE)
-    starts = range(0, len(states), size)
-    ends = np.searchsorted(moves.row, [*starts, len(states)]).tolist()
-    highest, picked, sums = int(moves.token.max()), [], []
-    for start, first, last in zip(starts, ends, ends[1:], strict=False):
-        some = states[start : start + size]
-        logits = some if head is None else head(some)
-        _check_highest(highest, logits.shape[-1])
-        rows, tokens = where[:, first:last]
-        picked.append(logits[rows - start, tokens].float())
-        if rule == "vocabulary":
-            sums.append(logits.float().logsumexp(-1))
-    both = torch.cat([*picked, *sums]).cpu().numpy().astype(np.float64)  # the only wait
-    if not (both < np.inf).all():
-        raise ModelError(
-            "The model gives no numbers for what it may write.",
-            "Its weights or its adapter's are damaged: get them again.",
-        )
-    own = both[: len(moves.row)]
-    total = both[len(own) :] if rule == "vocabulary" else _log_sums(own, moves.row, len(states))
-    scores: NDArray[np.float64] = own - total[moves.row]
-    return scores
-
-
-def _log_sums(
-    values: NDArray[np.float64], rows: NDArray[np.int64], count: int
-) -> NDArray[np.float64]:
-    """Return the log-sum-exp of ``values`` with equal ``rows``, ``[count]``.
-
-    -inf for an empty row.
-    """
-    top = np.full(count, -np.inf)
-    np.maximum.at(top, rows, values)
-    top[np.isneginf(top)] = 0.0
-    total = np.zeros(count)
-    np.add.at(total, rows, np.exp(values - top[rows]))
-    with np.errstate(divide="ignore"):
-        sums: NDArray[np.float64] = top + np.log(total)
-    return sums

@@ -21,7 +21,6 @@ from kgqa.decoding.forward import (
     DEFAULT_WIDEST,
     PlainForward,
     PromptTree,
-    ScoreRule,
     TreeForward,
     WavePart,
 )
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from transformers import PreTrainedModel
 
+    from kgqa.decoding.scores import ScoreRule
     from kgqa.trie.constraint import Constraint
 
 _NONE = np.empty(0, np.int64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from typing import TYPE_CHECKING, Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -20,9 +21,16 @@ from kgqa.decoding.search import ExactOptions
 from kgqa.decoding.searches import ExactSearch
 from kgqa.decoding.speculative_tree import NO_TOKEN, PrefixTree
 from kgqa.decoding.widths import part_of
+from kgqa.errors import ModelError
 from kgqa.models.llama import Llama, fused
 from kgqa.progress import Silent
-from tests.decoding.languages import constraint_of, random_language, tiny_model
+from tests.decoding.languages import (
+    EOS,
+    VOCABULARY,
+    constraint_of,
+    random_language,
+    tiny_model,
+)
 from tests.decoding.test_engine import questions, request
 from tests.decoding.test_forward import same
 
@@ -227,6 +235,26 @@ def test_a_graph_that_cannot_be_trusted_is_not_used(capture: Replaying) -> None:
     assert "\n" not in note
 
 
+def test_a_graph_without_work_is_not_taken_for_one_that_computes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As if kernels had run during the capture, on a stream that is not captured."""
+    for name in ("device", "stream", "graph", "Stream", "CUDAGraph", "current_stream"):
+        monkeypatch.setattr(torch.cuda, name, MagicMock())
+    restored: list[object] = []
+    monkeypatch.setattr(torch.cuda, "set_stream", restored.append)
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", object)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda _: None)
+    monkeypatch.setattr(torch.Tensor, "record_stream", lambda *_: None)
+    asked, progress = questions(4, seed=5), Notes()
+    engine = capturing(cuda_graphs.CudaCapture(torch.device("cuda")), progress, together=2)
+    for _ in range(2):
+        assert all_same(outcomes(engine, [request(*one) for one in asked]), usual(asked))
+    (note,) = progress.said
+    assert "other numbers" in note
+    assert len(restored) == 1
+
+
 def test_graphs_are_dropped_when_buffers_move_and_when_there_are_too_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -308,6 +336,80 @@ def test_on_a_gpu_each_part_of_a_shared_pass_follows_from_measured_times() -> No
     assert engine._share(1) == 512
     assert engine._share(16) == part_of(GPU, 16)
     assert all_same(outcomes(engine, [request(*one) for one in asked]), usual(asked))
+
+
+def test_a_pass_is_begun_before_the_last_one_is_waited_for() -> None:
+    """With many questions; each half of them has a pass of its own."""
+    asked = questions(9, seed=7)
+    engine = Engine(llama(), DecodingPlan(budget=8), together=6, fixed=True)
+    events: list[str] = []
+    begin = engine._tree.begin
+
+    def noting(parts: Sequence[WavePart]) -> Callable[[], None]:
+        events.append("begin")
+        finish = begin(parts)
+
+        def noted() -> None:
+            events.append("finish")
+            finish()
+
+        return noted
+
+    engine._tree.begin = noting
+    assert all_same(outcomes(engine, [request(*one) for one in asked]), usual(asked))
+    assert events[:5] == ["begin", "begin", "finish", "begin", "finish"]
+    assert events[-1] == "finish"
+    assert events.count("begin") == events.count("finish") == engine.forward_passes
+
+
+@pytest.mark.parametrize("together", [1, 4, 6])
+def test_one_question_s_fault_ends_it_alone_in_overlapping_passes(together: int) -> None:
+    asked = questions(7, seed=8)
+    strange = constraint_of([[2, VOCABULARY + 3, EOS]])  # a token that the model does not know
+    engine = Engine(llama(), DecodingPlan(budget=20), together=together, fixed=True)
+    requests = [request(*one) for one in asked]
+    requests.insert(2, request([3, 4], strange, 2))
+    found = outcomes(engine, requests)
+    assert isinstance(found.pop(2).error, ModelError)
+    assert all_same(found, usual(asked))
+    assert engine._tree.cache.used == 0
+
+
+def test_ctrl_c_while_a_pass_is_under_way_leaves_an_engine_that_can_be_used_again() -> None:
+    asked = questions(8, seed=9)
+    engine = Engine(llama(), DecodingPlan(budget=8), together=6, fixed=True)
+    begin, begun = engine._tree.begin, []
+
+    def interrupted(parts: Sequence[WavePart]) -> Callable[[], None]:
+        begun.append(parts)
+        if len(begun) == 4:
+            raise KeyboardInterrupt
+        return begin(parts)
+
+    engine._tree.begin = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        outcomes(engine, [request(*one) for one in asked])
+    assert engine._tree.cache.used == 0
+    assert all_same(outcomes(engine, [request(*one) for one in asked]), usual(asked))
+
+
+def test_memory_that_runs_out_when_a_pass_is_waited_for_is_halved_too() -> None:
+    asked, progress = questions(8, seed=2), Notes()
+    engine = Engine(llama(), DecodingPlan(budget=9), together=8, fixed=True, progress=progress)
+    begin, begun = engine._tree.begin, []
+
+    def failing(parts: Sequence[WavePart]) -> Callable[[], None]:
+        begun.append(parts)
+        finish = begin(parts)
+
+        def fail() -> None:
+            raise torch.OutOfMemoryError("out of memory")
+
+        return fail if len(begun) == 3 else finish
+
+    engine._tree.begin = failing
+    assert all_same(outcomes(engine, [request(*one) for one in asked]), usual(asked))
+    assert len(progress.said) == 1
 
 
 def test_shapes_are_fixed_on_cuda_alone_unless_asked_for() -> None:

@@ -10,8 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgqa.decoding.forward import PromptTree, TreeForward, WavePart, log_probabilities
+from kgqa.decoding.forward import PromptTree, TreeForward, WavePart
 from kgqa.decoding.model import ColumnCache
+from kgqa.decoding.scores import log_probabilities
 from kgqa.decoding.search import ExactOptions, run
 from kgqa.decoding.searches import ExactSearch, beam
 from kgqa.decoding.speculative_tree import PrefixTree
