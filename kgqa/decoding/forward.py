@@ -24,8 +24,8 @@ from kgqa.decoding.scores import (
     by_rule,
     check_highest,
     gathered,
-    joined_moves,
     log_probabilities,
+    moves_of,
     scores_of,
 )
 from kgqa.decoding.speculative_tree import NO_TOKEN, PrefixTree, WaveNode
@@ -158,9 +158,9 @@ class TreeForward:
         for part in parts:
             prompt = part.asked.prompt if part.prompt else ()
             check_tokens(self.model, [*prompt, *(node.token for node in part.nodes)])
-        moves = [part.asked.tree.expansion([node.state for node in part.nodes]) for part in parts]
-        counts = [len(part.nodes) for part in parts]
-        joint, rule = joined_moves(moves, counts), joint_rule([part.asked for part in parts])
+        states = [[node.state for node in part.nodes] for part in parts]
+        allowed = [part.asked.tree.allowed(own) for part, own in zip(parts, states, strict=True)]
+        joint, rule = moves_of([*chain(*allowed)]), joint_rule([part.asked for part in parts])
         found, packed = self._run(
             parts, lambda states, head: on_host(gathered(states, joint, rule, head))
         )
@@ -168,17 +168,16 @@ class TreeForward:
         def finish() -> None:
             """Wait for the pass, and store its scores in each part's prefix tree."""
             try:
-                scores = scores_of(found(), joint, rule, sum(counts))
+                scores = scores_of(found(), joint, rule, sum(map(len, states)))
             except BaseException:  # Ctrl-C, too, must leave no column that nobody owns
                 self.cache.give_back(packed.columns)
                 raise
             packed.commit()
-            starts = np.cumsum([len(move.row) for move in moves])[:-1].tolist()
-            each = zip(parts, moves, counts, np.split(scores, starts), strict=True)
-            for part, own, count, scored in each:
-                wanted, coverage = part.asked.rule, part.asked.coverage
-                learned = by_rule(scored, own, count, given=rule, wanted=wanted, coverage=coverage)
-                part.asked.tree.learn([node.state for node in part.nodes], *learned)
+            done = 0
+            for part, own, tokens in zip(parts, states, allowed, strict=True):
+                last = done + sum(map(len, tokens))
+                learn(part.asked, own, tokens, scores[done:last], rule)
+                done = last
 
         return finish
 
@@ -419,17 +418,15 @@ class PlainForward:
             np.arange(len(row) - len(run), len(row)) for row, run in zip(rows, runs, strict=True)
         ]
         states = [state for run in runs for state in run]
-        moves = asked.tree.expansion(states)
-        rule = joint_rule([asked])
+        allowed = asked.tree.allowed(states)
+        moves, rule = moves_of(allowed), joint_rule([asked])
         first = min(int(at[0]) for at in places)
         logits = self.run(rows, first)
         number = torch.from_numpy(np.repeat(np.arange(len(runs)), [len(run) for run in runs]))
         place = torch.from_numpy(np.concatenate(places) - first)
         picked = logits[number.to(logits.device), place.to(logits.device)]
         scores = log_probabilities(picked, moves, rule)
-        wanted, coverage = asked.rule, asked.coverage
-        learned = by_rule(scores, moves, len(states), given=rule, wanted=wanted, coverage=coverage)
-        asked.tree.learn(states, *learned)
+        learn(asked, states, allowed, scores, rule)
 
     @torch.inference_mode()
     def run(self, rows: Sequence[Sequence[int]], first: int) -> torch.Tensor:
@@ -470,3 +467,20 @@ def joint_rule(asked: Sequence[PromptTree]) -> ScoreRule:
     """
     only = all(tree.rule == "allowed" and not tree.coverage for tree in asked)
     return "allowed" if only else "vocabulary"
+
+
+def learn(
+    asked: PromptTree,
+    states: Sequence[int],
+    allowed: Sequence[Sequence[int]],
+    scores: NDArray[np.float64],
+    rule: ScoreRule,
+) -> None:
+    """Store the scores under ``rule`` of the ``allowed`` moves out of ``states``, by their rule."""
+    covered = None
+    if asked.coverage or asked.rule != rule:
+        moves, wanted = moves_of(allowed), asked.rule
+        scores, covered = by_rule(
+            scores, moves, len(states), given=rule, wanted=wanted, coverage=asked.coverage
+        )
+    asked.tree.learn(states, scores, covered)

@@ -7,14 +7,14 @@ host need not wait in between.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from itertools import chain
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
 
 from kgqa.decoding.arrays import on_device
 from kgqa.errors import ModelError
-from kgqa.trie.constraint import Expansion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,20 +42,22 @@ def check_highest(token: int, known: int) -> None:
         )
 
 
-def joined_moves(moves: Sequence[Expansion], counts: Sequence[int]) -> Expansion:
-    """Return the moves of several prompts joined, rows shifted by each one's number of states."""
-    first = np.cumsum([0, *counts[:-1]])
-    rows = [move.row + start for move, start in zip(moves, first, strict=True)]
-    return Expansion(
-        np.concatenate(rows),
-        np.concatenate([move.token for move in moves]),
-        np.concatenate([move.state for move in moves]),
-    )
+class Moves(NamedTuple):
+    """Moves out of states of a pass: the number of the state, ascending, and the token of each."""
+
+    row: NDArray[np.int64]
+    token: NDArray[np.int64]
+
+
+def moves_of(allowed: Sequence[Sequence[int]]) -> Moves:
+    """Return the moves out of states, given the tokens that are allowed after each."""
+    row = np.repeat(np.arange(len(allowed)), list(map(len, allowed)))
+    return Moves(row, np.fromiter(chain.from_iterable(allowed), np.int64, len(row)))
 
 
 def by_rule(
     scores: NDArray[np.float64],
-    moves: Expansion,
+    moves: Moves,
     states: int,
     *,
     given: ScoreRule,
@@ -76,7 +78,7 @@ def by_rule(
 
 def log_probabilities(
     states: torch.Tensor,
-    moves: Expansion,
+    moves: Moves,
     rule: ScoreRule,
     head: Head | None = None,
 ) -> NDArray[np.float64]:
@@ -91,7 +93,7 @@ def log_probabilities(
 @torch.inference_mode()
 def gathered(
     states: torch.Tensor,
-    moves: Expansion,
+    moves: Moves,
     rule: ScoreRule,
     head: Head | None = None,
 ) -> torch.Tensor:
@@ -123,7 +125,7 @@ def gathered(
 
 
 def scores_of(
-    found: NDArray[np.float32], moves: Expansion, rule: ScoreRule, states: int
+    found: NDArray[np.float32], moves: Moves, rule: ScoreRule, states: int
 ) -> NDArray[np.float64]:
     """Return the log-probability of each move from what :func:`gathered` found for ``states``.
 

@@ -115,6 +115,11 @@ class PrefixTree:
             np.array(list(chain.from_iterable(below)), np.int64),
         )
 
+    def allowed(self, states: Sequence[int]) -> list[list[int]]:
+        """Return the tokens of the moves out of each of ``states``."""
+        self.expand(states)
+        return [self._moves[state][0] for state in states]
+
     def coverage(self, state: int) -> tuple[float, ...]:
         """Return the log-coverage at each token from the start to ``state``, () if unknown."""
         probabilities: list[float] = []
@@ -205,15 +210,15 @@ class PrefixTree:
             self._push_unscored(frontier, priority, node, budget)
         while len(wave) < budget and (taken := frontier.pop()) is not None:
             priority, node = taken
-            while not self._is_end(node.state):
+            # a forced run is followed without the queue while nothing else is more probable
+            lead = frontier.lead()
+            last = frontier.last(node.depth + budget - len(wave) - 1)
+            while (moves := self._listed_moves(node.state)) is not None:
+                tokens, below = moves
                 self._nodes[node.state] = node
                 add(node)
-                tokens, below = self._moves[node.state]
-                # a forced run is followed without the queue while nothing else is more probable
-                if len(tokens) != 1 or not frontier.is_best(priority - _FORCED, node.depth):
+                if len(tokens) != 1 or priority - _FORCED < lead or node.depth >= last:
                     self._push_unscored(frontier, priority, node, budget)
-                    break
-                if len(wave) >= budget:
                     break
                 priority -= _FORCED
                 node = WaveNode(below[0], tokens[0], node.state, node.depth + 1)
@@ -271,19 +276,15 @@ class PrefixTree:
             run.append(state)
         return run
 
-    def _is_end(self, state: int) -> bool:
-        """Return whether a state of a constraint in memory is an end; read its moves if it is not.
-
-        So that a state is looked up once.
-        """
-        if state in self._moves:
-            return False
-        assert self._listed is not None
-        listed = self._listed.moves(state)
-        if listed is None:
-            return True
-        self._enter(state, *listed)
-        return False
+    def _listed_moves(self, state: int) -> tuple[list[int], list[int]] | None:
+        """Return the moves out of a state of a constraint in memory, None for an end."""
+        moves = self._moves.get(state)
+        if moves is None:
+            assert self._listed is not None
+            moves = self._listed.moves(state)
+            if moves is not None:
+                self._enter(state, *moves)
+        return moves
 
     def expand(self, states: Sequence[int]) -> None:
         """Read the moves out of new ``states`` from the constraint."""
@@ -379,11 +380,13 @@ class _Frontier:
         self._pushed += 1
         heapq.heappush(self._heap, (-moves[at][0], self._pushed, at, moves, parent))
 
-    def is_best(self, priority: float, depth: int) -> bool:
-        """Return whether the child of a node at ``depth`` is, or nearly is, the next to take."""
-        if self._deepest is not None and depth >= self._deepest:
-            return False
-        return not self._heap or priority >= -self._heap[0][0] - _RUN
+    def lead(self) -> float:
+        """Return the priority above which a child is, or nearly is, the next to take."""
+        return -self._heap[0][0] - _RUN if self._heap else -math.inf
+
+    def last(self, depth: int) -> int:
+        """Return the deepest level that nodes may be added at, ``depth`` at most."""
+        return depth if self._deepest is None else min(depth, self._deepest)
 
     def pop(self) -> tuple[float, WaveNode] | None:
         """Remove and return the most probable node with its priority; None if empty."""

@@ -140,6 +140,8 @@ class StoredConstraint:
         if trie.leaf.item(state) >= 0:
             return None
         first, last = trie.first_child.item(state), trie.first_child.item(state + 1)
+        if last - first == 1:  # nearly always
+            return [trie.token.item(first)], [first]
         return trie.token[first:last].tolist(), list(range(first, last))
 
     def is_end(self, states: Sequence[int]) -> BoolArray:
