@@ -210,7 +210,7 @@ class TreeForward:
         columns = self.cache.take(sum(part.tokens for part in parts))
         try:
             packed = PackedPass(parts, columns)
-            self.cache.aim(columns, self.model.device)
+            self.cache.aim(columns)
             result = read(*self._states(packed))
         except BaseException:  # Ctrl-C in a pass, too, must leave no column that nobody owns
             self.cache.give_back(columns)

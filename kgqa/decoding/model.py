@@ -13,13 +13,13 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from kgqa.decoding.arrays import on_device
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import torch
     from numpy.typing import NDArray
     from torch import Tensor
 
@@ -42,7 +42,8 @@ class ColumnCache:
         self.generation = 0
         self._keys: list[torch.Tensor] = []
         self._values: list[torch.Tensor] = []
-        self._columns = torch.zeros(0, dtype=torch.long)
+        self._aimed = np.zeros(0, np.int64)
+        self._columns: torch.Tensor | None = None  # the same on the device, once they are needed
         self._width = 0
         self._reserved = 0  # columns that the buffers of every layer have
 
@@ -75,13 +76,13 @@ class ColumnCache:
         """Free columns that :meth:`take` reserved."""
         self._used[columns] = False
 
-    def aim(self, columns: NDArray[np.int64], device: torch.device) -> None:
+    def aim(self, columns: NDArray[np.int64]) -> None:
         """Let the next pass write its tokens to ``columns``, one a token; set :attr:`width`."""
         # columns given back inside the width are masked: none is ever moved
         owned = np.flatnonzero(self._used)
         last = int(owned[-1]) + 1 if len(owned) else 0
         self._width = -(-last // _STEP) * _STEP
-        self._columns = on_device(columns, device)
+        self._aimed, self._columns = columns, None
 
     def clear(self) -> None:
         """Free all columns and release the memory."""
@@ -125,7 +126,9 @@ class ColumnCache:
     def _write(self, buffers: list[torch.Tensor], new: torch.Tensor, layer: int) -> torch.Tensor:
         """Write new keys or values to a layer's buffer, grown as needed; return all its columns."""
         buffer = self._buffer(buffers, layer, self._width, new)
-        buffer.index_copy_(2, self._columns.to(buffer.device), new)
+        if self._columns is None or self._columns.device != buffer.device:
+            self._columns = on_device(self._aimed, buffer.device)
+        buffer.index_copy_(2, self._columns, new)
         return buffer[:, :, : self._width]
 
     def _buffer(
