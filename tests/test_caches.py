@@ -142,6 +142,7 @@ ROWS = {
     "classes of plain triples": "queries/implicit_classes.py: _Classing _Mine",
     "converted models": "models/profile.py: _plans write_cache",
     "loaded models": """
+        decoding/cuda_graphs.py: FixedPasses
         methods/resources.py: Models Resources | models/bert.py: Bert | models/mpnet.py: MPNet
         models/path_ranker.py: _Vectors | models/plan_scorer.py: PartTokens
         models/tokenizer.py: BareEncoder HFEncoder

@@ -2,8 +2,7 @@
 
 Trees are right if log-probabilities differ from those of plain prefixes by no more than rounding,
 on the scale of how much another ancestor changes them. Where a configuration ends attention, trees
-end, too. The budget of tokens is the widest at which measured time times needed passes is close to
-its least, and at least what costs 1.3 times a single token.
+end, too. The budget of tokens follows from measured times (:mod:`kgqa.decoding.widths`).
 """
 
 from __future__ import annotations
@@ -16,12 +15,14 @@ import numpy as np
 import torch
 
 from kgqa.decoding.engine import DecodingPlan
+from kgqa.decoding.fixed_shapes import FixedForward, tree_forward
 from kgqa.decoding.forward import PlainForward, PromptTree, TreeForward, WavePart, float_type
 from kgqa.decoding.model import TreeModel
 from kgqa.decoding.speculative_tree import NO_TOKEN, NoConstraint, PrefixTree, WaveNode
+from kgqa.decoding.widths import FORWARD_PASSES, choose, cost
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
     from transformers import PreTrainedModel
@@ -34,28 +35,17 @@ _BRANCHES = 2
 _DEPTH = 3
 _WINDOWS = ("sliding_window", "attention_chunk_size")
 
-NEARLY_FREE = 1.3  # times a forward pass of one token
-CLOSE = 1.1  # times the least cost; below that, measured times justify no more forward passes
 WIDTHS = (1, 16, 32, 64, 96, 128)
-_WIDE = (256, 512)  # on a GPU as well
+_WIDE = (256, 512, 1_024, 2_048)  # on a GPU as well; the widest are of many questions
 _CONTEXT = 64  # cached tokens that a measured forward pass attends to
 _REPEATS = 3
-# Forward passes a question by budget, K = 10, over the two-hop tries of real question graphs; only
-# their ratios matter. No budget below 16: a wave holds what is demanded, about K tokens, anyway.
-FORWARD_PASSES: Mapping[int, float] = {
-    16: 21.2,
-    32: 14.4,
-    64: 9.7,
-    96: 7.3,
-    128: 7.1,
-    256: 4.9,
-    512: 3.4,
-}
+_REPEATS_FIXED = 5  # of which the first two prepare a graph
 
 
-def measured_plan(model: PreTrainedModel) -> DecodingPlan:
+def measured_plan(model: PreTrainedModel, *, fixed: bool | None = None) -> DecodingPlan:
     """Return the fastest decoding plan for ``model``, after timing test passes on its device.
 
+    ``fixed``: whether passes have fixed shapes, None: on CUDA.
     A model that cannot be run over a tree gets the plan "plain", without timing. Out-of-memory
     errors propagate.
     """
@@ -66,7 +56,8 @@ def measured_plan(model: PreTrainedModel) -> DecodingPlan:
     # other work on the machine is not a reason for another budget
     on_cpu = model.device.type == "cpu"
     widths = WIDTHS if on_cpu else WIDTHS + _WIDE
-    taken = measure(model, widths, clock=time.process_time if on_cpu else time.perf_counter)
+    clock = time.process_time if on_cpu else time.perf_counter
+    taken = measure(model, widths, clock=clock, fixed=fixed)
     rounded = {width: round(milliseconds, 3) for width, milliseconds in taken.items()}
     budget = choose(taken)
     return replace(plan, budget=budget, milliseconds=rounded)
@@ -169,39 +160,31 @@ def measure(
     widths: Sequence[int] = WIDTHS,
     *,
     clock: Callable[[], float] = time.perf_counter,
+    fixed: bool | None = None,
 ) -> dict[int, float]:
     """Time forward passes of several widths; return the milliseconds of a pass by width in tokens.
 
-    It stops early at a width that would make a search much slower.
+    It stops early at a width that would make a search much slower, or that memory is too small for.
     """
-    forward = TreeForward(model)
+    forward = tree_forward(model, fixed=fixed)
+    repeats = _REPEATS_FIXED if isinstance(forward, FixedForward) else _REPEATS
     asked = PromptTree([0] * _CONTEXT, PrefixTree(NoConstraint()))
     forward.score([WavePart(asked, _CONTEXT, [])])
     taken: dict[int, float] = {}
+    least = min(FORWARD_PASSES)
     for width in widths:
         nodes = [WaveNode(number, 0, 0, 1) for number in range(1, width + 1)]
-        taken[width] = 1_000 * min(_timed(forward, asked, nodes, clock) for _ in range(_REPEATS))
-        least = min(FORWARD_PASSES)
-        if width > least in taken and _cost(taken, width) > 2 * _cost(taken, least):
+        try:
+            seconds = min(_timed(forward, asked, nodes, clock) for _ in range(repeats))
+        except torch.OutOfMemoryError:
+            if width <= least:
+                raise
+            break
+        taken[width] = 1_000 * seconds
+        slow = width in FORWARD_PASSES and width > least in taken
+        if slow and cost(taken, width) > 2 * cost(taken, least):
             break  # wider ones cannot pay any more
     return taken
-
-
-def choose(milliseconds: Mapping[int, float]) -> int:
-    """Return the width of a look-ahead pass that makes searches fastest.
-
-    ``milliseconds``: of a pass, by its width in tokens.
-    """
-    limit = NEARLY_FREE * milliseconds[1]
-    widths = [width for width in milliseconds if width in FORWARD_PASSES]
-    free = max((width for width in widths if milliseconds[width] <= limit), default=1)
-    costs = {width: _cost(milliseconds, width) for width in widths}
-    return max(free, max(width for width in widths if costs[width] <= CLOSE * min(costs.values())))
-
-
-def _cost(milliseconds: Mapping[int, float], width: int) -> float:
-    """Return the relative cost of a search with passes of ``width`` tokens."""
-    return milliseconds[width] * FORWARD_PASSES[width]
 
 
 def _timed(

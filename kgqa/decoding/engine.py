@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Literal
 import torch
 
 from kgqa.deadline import deadline
+from kgqa.decoding.fixed_shapes import FixedForward, tree_forward
 from kgqa.decoding.forward import (
     DEFAULT_BUDGET,
     DEFAULT_WIDEST,
     PlainForward,
     PromptTree,
-    ScoreRule,
-    TreeForward,
     WavePart,
 )
 from kgqa.decoding.search import Demand, ForwardPassesSpentError, Search, SearchResult
 from kgqa.decoding.speculative_tree import PrefixTree, WaveNode
+from kgqa.decoding.widths import part_of
 from kgqa.errors import KgqaError, ModelError, TimeLimitError, UsageError, is_out_of_memory
 from kgqa.progress import Progress, Silent
 
@@ -34,12 +34,15 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedModel
 
+    from kgqa.decoding.scores import ScoreRule
     from kgqa.trie.constraint import Constraint
 
 
 # Tokens of a question's own when several share a forward pass, whatever the budget is.
 _SHARE = {"cpu": 12}
 _SHARE_ELSEWHERE = 32
+# Questions from which on two passes overlap, each of a half of them.
+_OVERLAPPING = 4
 # Tokens of a pass at most, between two looks at the time: a name may have thousands.
 _MOST = {"cpu": 1_024}
 _MOST_ELSEWHERE = 16_384
@@ -111,7 +114,8 @@ class DecodingOutcome:
 class Engine:
     """Runs up to ``together`` searches of one model in lockstep, in one thread.
 
-    ``clock`` returns seconds.
+    ``clock`` returns seconds. ``fixed``: whether passes have fixed shapes
+    (:mod:`kgqa.decoding.fixed_shapes`), None: on CUDA.
     """
 
     def __init__(
@@ -122,6 +126,7 @@ class Engine:
         together: int = 1,
         progress: Progress | None = None,
         clock: Callable[[], float] = time.monotonic,
+        fixed: bool | None = None,
     ) -> None:
         if together < 1:
             raise UsageError(f"At least 1 question must be answered at a time, not {together}.")
@@ -131,9 +136,13 @@ class Engine:
         self.forward_passes = 0
         self._progress = progress or Silent()
         self._clock = clock
-        self._tree = TreeForward(model)
+        self._tree = tree_forward(model, fixed=fixed, note=self._progress.note)
+        # elsewhere a pass of many questions is wider than those that were measured
+        self._by_time = model.device.type == "cuda" and bool(self.plan.milliseconds)
         self._least = _SHARE.get(model.device.type, _SHARE_ELSEWHERE)
         self._most = max(_MOST.get(model.device.type, _MOST_ELSEWHERE), self.budget)
+        # a GPU runs a pass while the host prepares that of other questions
+        self._queues = isinstance(self._tree, FixedForward)
         self._plain = PlainForward(model)
         self._widest: int | None = None  # tokens of a forward pass, once memory has run out
         self._attempted = 0  # tokens of the forward pass that is tried
@@ -155,6 +164,7 @@ class Engine:
         live: list[_ActiveSearch] = []
         try:
             waiting = enumerate(requests)
+            flight: _Flight | None = None
             while True:
                 while len(live) < self.together and (taken := next(waiting, None)) is not None:
                     try:
@@ -165,19 +175,29 @@ class Engine:
                         yield taken[0], DecodingOutcome(None, error, 0, 0.0)
                 if not live:
                     return
-                yield from self._ended_ones(live)
-                if live:
-                    self._round(live)
+                away = [] if flight is None else [search for search, _ in flight.parts]
+                ready = [search for search in live if search not in away]
+                for search in self._ended_ones(ready):
+                    live.remove(search)
+                    ready.remove(search)
+                    yield search.number, search.outcome()
+                begun = self._round(self._group(ready, away)) if ready else None
+                if flight is not None:
+                    self._land(flight)
+                flight = begun
+                if flight is not None and not self._overlaps(live):
+                    self._land(flight)
+                    flight = None
         finally:
             for search in live:
                 search.request.search.close()
             self._tree.clear()
             self._running = False
 
-    def _ended_ones(self, live: list[_ActiveSearch]) -> Iterator[tuple[int, DecodingOutcome]]:
-        """Advance all ``live`` searches; remove, close and yield those that ended or timed out."""
-        now = self._clock()
-        for search in list(live):
+    def _ended_ones(self, ready: Sequence[_ActiveSearch]) -> list[_ActiveSearch]:
+        """Advance the searches that are ``ready``; close and return those that have ended."""
+        now, ended = self._clock(), []
+        for search in ready:
             search.advance()
             if not search.ended:
                 try:
@@ -185,13 +205,28 @@ class Engine:
                 except KgqaError as error:
                     search.fail(error)
             if search.ended:
-                live.remove(search)
                 search.request.search.close()
                 self._tree.forget(search.asked)
-                yield search.number, search.outcome()
+                ended.append(search)
+        return ended
 
-    def _round(self, live: list[_ActiveSearch]) -> None:
-        """Run one forward pass for the ``live`` searches.
+    def _overlaps(self, live: Sequence[_ActiveSearch]) -> bool:
+        """Return whether a pass of some of ``live`` is run while others prepare the next one."""
+        return self._queues and len(live) >= _OVERLAPPING
+
+    def _group(
+        self, ready: list[_ActiveSearch], away: Sequence[_ActiveSearch]
+    ) -> list[_ActiveSearch]:
+        """Return which of the ``ready`` searches share the next pass.
+
+        A half of all, where passes overlap and none is under way: the other half is next.
+        """
+        if away or not self._overlaps(ready):
+            return ready
+        return ready[: (len(ready) + 1) // 2]
+
+    def _round(self, live: list[_ActiveSearch]) -> _Flight | None:
+        """Begin one forward pass for the ``live`` searches; return it, None if it has ended.
 
         If memory runs out, once more at half width. If memory runs out again, all of them fail.
         """
@@ -203,7 +238,7 @@ class Engine:
                 if plain is not None:
                     self._plain_forward(plain)
                 elif parts := self._parts(live):
-                    self._tree_forward(parts)
+                    return self._begin(parts)
             except Exception as error:
                 if not _out_of_memory(error):
                     raise
@@ -212,13 +247,14 @@ class Engine:
                     continue
                 for search in live:
                     search.fail(fault)
-            return
+            return None
 
     def _halve(self, error: Exception) -> ModelError | None:
         """Halve budget and width after an out-of-memory error.
 
         Return None to try again, or the error of all searches if they were halved before.
         """
+        self._tree.release()
         # what failed is still held in fragments; without this the smaller pass may fail, too
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
@@ -272,8 +308,7 @@ class Engine:
         Searches for which the pass has no room are left out; one whose constraint raises an error
         fails.
         """
-        # with many questions each still looks ahead a little, or every level would cost a pass
-        share = max(self.budget // len(live), min(self.budget, self._least))
+        share = self._share(len(live))
         room = self._widest or self._most
         limit = self.plan.limit
         parts: list[tuple[_ActiveSearch, WavePart]] = []
@@ -290,11 +325,11 @@ class Engine:
             try:
                 with deadline(search.check_deadline):
                     nodes = search.uncovered or asked.tree.choose(
-                        search.demanded, share, deepest=deepest, cached=asked.above
+                        search.demanded, share, deepest=deepest, cached=asked.cached
                     )
                     # at least one: a pass that scores nothing would be asked for again for ever
                     nodes = nodes[: max(room - asked.uncached, 1)]
-                    asked.tree.expansion([node.state for node in nodes])
+                    asked.tree.expand([node.state for node in nodes])
             except KgqaError as error:  # the constraint's store may fail; others go on
                 search.fail(error)
                 continue
@@ -303,27 +338,79 @@ class Engine:
             room -= part.tokens
         return parts
 
-    def _tree_forward(self, parts: Sequence[tuple[_ActiveSearch, WavePart]]) -> None:
-        """Score ``parts`` in one tree pass.
+    def _share(self, questions: int) -> int:
+        """Return the tokens of look-ahead of each of ``questions`` that share the next pass."""
+        if questions > 1 and self._by_time:
+            return min(self.budget, part_of(self.plan.milliseconds, questions))
+        # with many questions each still looks ahead a little, or every level would cost a pass
+        return max(self.budget // questions, min(self.budget, self._least))
 
-        If it fails, run each alone to find the one at fault.
-        """
+    def _begin(self, parts: Sequence[tuple[_ActiveSearch, WavePart]]) -> _Flight | None:
+        """Begin a tree pass that scores ``parts``; return it, None if it has ended."""
         began = time.perf_counter()
-        total = self._attempted = sum(part.tokens for _, part in parts)
+        self._attempted = sum(part.tokens for _, part in parts)
         try:
-            self._tree.score([part for _, part in parts])
+            finish = self._tree.begin([part for _, part in parts])
         except KgqaError as error:
-            if len(parts) == 1:
-                parts[0][0].fail(error)
-                return
-            # a pass is all or nothing, so no question has learned anything of the one that failed
-            for each in parts:  # only the one at fault is to end
-                self._tree_forward([each])
+            self._one_by_one(parts, error)
+            return None
+        flight = _Flight(parts, finish, began)
+        if self._queues:
+            return flight
+        self._finish(flight)
+        return None
+
+    def _finish(self, flight: _Flight) -> None:
+        """Wait for a tree pass, and store its scores."""
+        try:
+            flight.finish()
+        except KgqaError as error:
+            self._one_by_one(flight.parts, error)
             return
-        seconds = time.perf_counter() - began
-        for search, part in parts:
+        seconds, total = time.perf_counter() - flight.began, flight.tokens
+        for search, part in flight.parts:
             search.count(seconds * part.tokens / total)
         self.forward_passes += 1
+
+    def _one_by_one(
+        self, parts: Sequence[tuple[_ActiveSearch, WavePart]], error: KgqaError
+    ) -> None:
+        """Run each of ``parts`` alone to find the one that failed with ``error``, and end it."""
+        if len(parts) == 1:
+            parts[0][0].fail(error)
+            return
+        # a pass is all or nothing, so no question has learned anything of the one that failed
+        for each in parts:
+            if (flight := self._begin([each])) is not None:
+                self._finish(flight)
+
+    def _land(self, flight: _Flight) -> None:
+        """Wait for a pass that was under way while others were prepared.
+
+        If memory runs out, its searches begin the next one at half width, or fail.
+        """
+        try:
+            self._finish(flight)
+        except Exception as error:
+            if not _out_of_memory(error):
+                raise
+            if (fault := self._halve(error)) is not None:
+                for search, _ in flight.parts:
+                    search.fail(fault)
+
+
+@dataclass(frozen=True, slots=True)
+class _Flight:
+    """A forward pass under way: what it scores, what waits for it, and when it began."""
+
+    parts: Sequence[tuple[_ActiveSearch, WavePart]]
+    finish: Callable[[], None]
+    began: float
+
+    @property
+    def tokens(self) -> int:
+        """The number of tokens of the pass."""
+        return sum(part.tokens for _, part in self.parts)
 
 
 class _ActiveSearch:

@@ -10,37 +10,42 @@ prefix and the forced run after it; nothing is cached.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
 
+from kgqa.decoding.arrays import on_device, on_host
 from kgqa.decoding.model import AttentionBlock, ColumnCache, TreeModel
+from kgqa.decoding.scores import (
+    Head,
+    ScoreRule,
+    by_rule,
+    check_highest,
+    gathered,
+    log_probabilities,
+    moves_of,
+    scores_of,
+)
 from kgqa.decoding.speculative_tree import NO_TOKEN, PrefixTree, WaveNode
 from kgqa.errors import ModelError
-from kgqa.trie.constraint import Expansion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
     from transformers import PreTrainedModel
 
     from kgqa.decoding.search import Demand
 
-ScoreRule: TypeAlias = Literal["vocabulary", "allowed"]
 T = TypeVar("T")
 
 DEFAULT_BUDGET = 128
 DEFAULT_WIDEST = 8_192  # tokens of a batch of whole prefixes, padding included
 _FORCED = 64  # the longest forced run that is scored with a whole prefix
-# Logits that become float32, and are exponentiated, at a time: copies of 4 MB on a CPU, which its
-# caches hold; 128 MB elsewhere, where each further call costs more than memory does.
-_LOGITS_AT_ONCE = {"cpu": 1 << 20}
-_LOGITS_ELSEWHERE = 1 << 25
-# States whose logits are made at a time, if the model lets that be chosen.
-_HEADS_AT_ONCE = {"cpu": 24}
-_HEADS_ELSEWHERE = 256
+_NO_COLUMN = -1  # of the start, which has no token of its own
+_LAST = np.int32(np.iinfo(np.int32).max)
 
 
 def _no_columns() -> NDArray[np.int64]:
@@ -54,21 +59,21 @@ class PromptTree:
 
     ``rule``: log-probabilities over the vocabulary (GCR), or renormalised over allowed moves (DoG).
     ``coverage``: also learn the total probability of allowed moves. ``columns``: cache columns of
-    the prompt's tokens; ``above``: of cached prefixes, by state. Raises ModelError for an empty
-    prompt.
+    the prompt's tokens; ``cached``: of cached prefixes, parents first, the column of the last token
+    and the parent's state, by state. Raises ModelError for an empty prompt.
     """
 
     prompt: Sequence[int]
     tree: PrefixTree
     rule: ScoreRule = "vocabulary"
     columns: NDArray[np.int64] = field(default_factory=_no_columns)
-    above: dict[int, NDArray[np.int64]] = field(default_factory=dict)
+    cached: dict[int, tuple[int, int]] = field(default_factory=dict)
     coverage: bool = False
 
     def __post_init__(self) -> None:
         if not len(self.prompt):
             raise ModelError("The prompt has no token, so nothing can be scored after it.")
-        self.above[self.tree.start] = _no_columns()
+        self.cached[self.tree.start] = _NO_COLUMN, self.tree.start
 
     @property
     def uncached(self) -> int:
@@ -77,26 +82,35 @@ class PromptTree:
 
     def all_columns(self) -> NDArray[np.int64]:
         """Return every cache column of this prompt and its prefixes."""
-        return np.concatenate([self.columns, *(own[-1:] for own in self.above.values())])
+        own = [column for column, _ in self.cached.values() if column != _NO_COLUMN]
+        return np.concatenate([self.columns, np.array(own, np.int64)])
+
+    def columns_to(self, state: int) -> NDArray[np.int64]:
+        """Return the cache columns of the prompt and of the cached prefixes down to ``state``."""
+        own: list[int] = []
+        while state != self.tree.start:
+            column, state = self.cached[state]
+            own.append(column)
+        return np.concatenate([self.columns, np.array(own[::-1], np.int64)])
 
     def drop_beside(self, states: Iterable[int]) -> NDArray[np.int64]:
         """Forget all prefixes but ``states``, their ancestors and descendants.
 
         Return the columns of the forgotten ones.
         """
-        tree, below = self.tree, set(states)
+        tree, kept = self.tree, set(states)
         # a prefix above or below a demand is attended to again, all others never are
-        for state in self.above:  # parents stand before their children
-            if state != tree.start and tree.node(state).parent in below:
-                below.add(state)
-        kept = below | {tree.start}
+        for state, (_, parent) in self.cached.items():  # parents stand before their children
+            if parent in kept and state != tree.start:
+                kept.add(state)
+        kept.add(tree.start)
         for state in states:
             above = tree.node(state).parent
             while above not in kept:
                 kept.add(above)
                 above = tree.node(above).parent
-        gone = [state for state in self.above if state not in kept]
-        return np.concatenate([_no_columns(), *(self.above.pop(state)[-1:] for state in gone)])
+        gone = [state for state in self.cached if state not in kept]
+        return np.array([self.cached.pop(state)[0] for state in gone], np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,52 +147,77 @@ class TreeForward:
 
         If it fails, in none.
         """
+        self.begin(parts)()
+
+    def begin(self, parts: Sequence[WavePart]) -> Callable[[], None]:
+        """Begin one forward pass; return a function that waits for it and stores the scores.
+
+        Passes are finished in the order in which they were begun. If one fails, no prefix tree is
+        changed.
+        """
         for part in parts:
-            check_tokens(self.model, [*part.asked.prompt, *(node.token for node in part.nodes)])
-        moves = [part.asked.tree.expansion([node.state for node in part.nodes]) for part in parts]
-        counts = [len(part.nodes) for part in parts]
-        asked = [part.asked for part in parts]
-        joint, rule = joined_moves(moves, counts), joint_rule(asked)
-        scores = self._run(
-            parts,
-            lambda states, head: log_probabilities(states, joint, rule, head),
+            prompt = part.asked.prompt if part.prompt else ()
+            check_tokens(self.model, [*prompt, *(node.token for node in part.nodes)])
+        states = [[node.state for node in part.nodes] for part in parts]
+        allowed = [part.asked.tree.allowed(own) for part, own in zip(parts, states, strict=True)]
+        joint, rule = moves_of([*chain(*allowed)]), joint_rule([part.asked for part in parts])
+        found, packed = self._run(
+            parts, lambda states, head: on_host(gathered(states, joint, rule, head))
         )
-        starts = np.cumsum([len(move.row) for move in moves])[:-1].tolist()
-        each = zip(parts, moves, counts, np.split(scores, starts), strict=True)
-        for part, own, count, scored in each:
-            learned = by_rule(scored, own, part.asked, rule, count)
-            part.asked.tree.learn([node.state for node in part.nodes], *learned)
+
+        def finish() -> None:
+            """Wait for the pass, and store its scores in each part's prefix tree."""
+            try:
+                scores = scores_of(found(), joint, rule, sum(map(len, states)))
+            except BaseException:  # Ctrl-C, too, must leave no column that nobody owns
+                self.cache.give_back(packed.columns)
+                raise
+            packed.commit()
+            done = 0
+            for part, own, tokens in zip(parts, states, allowed, strict=True):
+                last = done + sum(map(len, tokens))
+                learn(part.asked, own, tokens, scores[done:last], rule)
+                done = last
+
+        return finish
 
     def run(self, parts: Sequence[WavePart], read: Callable[[torch.Tensor], T]) -> T:
         """Run one forward pass; return ``read(logits)``, logits being ``[nodes, vocabulary]``."""
-        return self._run(parts, lambda states, head: read(head(states) if head else states))
+        result, packed = self._run(
+            parts, lambda states, head: read(head(states) if head else states)
+        )
+        packed.commit()
+        return result
 
     def clear(self) -> None:
         """Forget everything that is cached."""
         self.cache.clear()
+
+    def release(self) -> None:
+        """Free what only makes passes faster, after memory has run out."""
 
     @torch.inference_mode()
     def _run(
         self,
         parts: Sequence[WavePart],
         read: Callable[[torch.Tensor, Head | None], T],
-    ) -> T:
-        """Run one pass and return the result of ``read``; free the new cache columns if it fails.
+    ) -> tuple[T, PackedPass]:
+        """Run one pass; return the result of ``read``, and the pass, which is to be committed.
 
-        ``read`` gets the hidden states and the head, or logits and None.
+        Its cache columns are freed if it fails. ``read`` gets the hidden states and the head, or
+        logits and None.
         """
         columns = self.cache.take(sum(part.tokens for part in parts))
         try:
-            packed = _Packed(parts, columns)
-            self.cache.aim(columns, self.model.device)
+            packed = PackedPass(parts, columns)
+            self.cache.aim(columns)
             result = read(*self._states(packed))
         except BaseException:  # Ctrl-C in a pass, too, must leave no column that nobody owns
             self.cache.give_back(columns)
             raise
-        packed.commit()
-        return result
+        return result, packed
 
-    def _states(self, packed: _Packed) -> tuple[torch.Tensor, Head | None]:
+    def _states(self, packed: PackedPass) -> tuple[torch.Tensor, Head | None]:
         """Return the nodes' last hidden states and the head for logits, or logits and None."""
         model: Any = self.model
         device = model.device
@@ -186,7 +225,8 @@ class TreeForward:
             states = model.states(
                 packed.tokens, packed.positions, packed.blocks(device), self.cache
             )
-            return states[packed.kept], model.logits
+            kept = on_device(np.array(packed.kept, np.int64), device)
+            return states.index_select(0, kept), model.logits
         dtype = float_type(model)
         # the smallest finite number, not infinity: a row that sees nothing must not become NaN
         hidden = torch.from_numpy(~packed.seen(self.cache.width)).to(device)
@@ -215,72 +255,133 @@ class TreeForward:
         """Free all cache columns of a prompt and its prefixes; its scores are kept."""
         self.cache.give_back(asked.all_columns())
         asked.columns = _no_columns()
-        asked.above = {asked.tree.start: _no_columns()}
+        asked.cached = {asked.tree.start: (_NO_COLUMN, asked.tree.start)}
 
 
-class _Packed:
-    """The parts of one forward pass as flat lists: tokens, positions, and what each attends to."""
+@dataclass(frozen=True, slots=True)
+class PackedPart:
+    """The tokens of one part of a pass, and the cache columns that any of them attends to.
+
+    Tokens and columns stand in one order, in which a token attends to the columns that begin at or
+    before its place and end after it: the prompt, then the prefixes depth first, so that what is
+    below a prefix is a range. ``first``: the first token's row in the pass. ``places``: of the
+    tokens; ``columns`` of the cache, with their ``begins`` and ``ends``.
+    """
+
+    first: int
+    places: NDArray[np.int32]
+    columns: NDArray[np.int64]
+    begins: NDArray[np.int32]
+    ends: NDArray[np.int32]
+
+    def seen(self, order: NDArray[np.int64] | slice) -> NDArray[np.bool_]:
+        """Return which of the columns in ``order`` each token attends to, ``[tokens, columns]``."""
+        places = self.places[:, None]
+        seen: NDArray[np.bool_] = (self.begins[order] <= places) & (places < self.ends[order])
+        return seen
+
+
+class PackedPass:
+    """The parts of one forward pass as flat lists: tokens, positions, and what each attends to.
+
+    ``kept``: the tokens whose logits are wanted, one for each node. ``columns``: where the cache
+    takes the tokens' keys and values.
+    """
 
     def __init__(self, parts: Sequence[WavePart], columns: NDArray[np.int64]) -> None:
+        self.columns = columns
         self.tokens: list[int] = []
         self.positions: list[int] = []
-        self.kept: list[int] = []  # the tokens whose logits are wanted: one for each node
-        self._new: list[tuple[WavePart, NDArray[np.int64], dict[int, NDArray[np.int64]], int]] = []
+        self.kept: list[int] = []
+        self.parts: list[PackedPart] = []
+        self._new: list[tuple[WavePart, NDArray[np.int64], dict[int, tuple[int, int]]]] = []
+        free = columns.tolist()
         for part in parts:
-            asked, first = part.asked, len(self.tokens)
-            done = len(asked.columns)
-            self.tokens += asked.prompt[done : done + part.prompt]
+            first, done = len(self.tokens), len(part.asked.columns)
+            self.tokens += part.asked.prompt[done : done + part.prompt]
             self.positions += range(done, done + part.prompt)
-            prompt = np.concatenate([asked.columns, columns[first : first + part.prompt]])
-            above: dict[int, NDArray[np.int64]] = {}
-            for node in part.nodes:
-                if node.token == NO_TOKEN:
+            start = len(part.asked.prompt) - 1
+            nodes: dict[int, tuple[int, int]] = {}
+            for state, token, parent, depth in part.nodes:
+                if token == NO_TOKEN:
                     self.kept.append(first + part.prompt - 1)
                     continue
-                # parents stand before their children, so one of this pass is found here already
-                over = above.get(node.parent)
-                over = asked.above[node.parent] if over is None else over
-                above[node.state] = np.append(over, columns[len(self.tokens)])
+                nodes[state] = free[len(self.tokens)], parent
                 self.kept.append(len(self.tokens))
-                self.tokens.append(node.token)
-                self.positions.append(len(asked.prompt) + node.depth - 1)
-            self._new.append((part, prompt, above, first))
+                self.tokens.append(token)
+                self.positions.append(start + depth)
+            prompt = np.concatenate([part.asked.columns, columns[first : first + part.prompt]])
+            self._new.append((part, prompt, nodes))
+            if len(self.tokens) > first:
+                self.parts.append(_packed_part(part.asked, first, part.prompt, prompt, nodes))
 
     def seen(self, width: int) -> NDArray[np.bool_]:
         """Return which cache columns each token attends to, a mask ``[tokens, width]``."""
         seen = np.zeros((len(self.tokens), width), bool)
-        for part, prompt, above, first in self._new:
-            count = part.prompt
-            run = np.arange(first, first + count)
-            seen[np.ix_(run, prompt)] = np.tri(count, len(prompt), len(prompt) - count, dtype=bool)
-            nodes = np.arange(first + count, first + count + len(above))
-            seen[np.ix_(nodes, prompt)] = True
-            for row, columns in zip(nodes.tolist(), above.values(), strict=True):
-                seen[row, columns] = True
+        for part in self.parts:
+            rows = np.arange(part.first, part.first + len(part.places))
+            seen[np.ix_(rows, part.columns)] = part.seen(slice(None))
         return seen
 
     def blocks(self, device: torch.device) -> list[AttentionBlock]:
         """Return the attention block of each part's tokens."""
         rows = []
-        for part, prompt, above, first in self._new:
-            columns = np.unique(np.concatenate([prompt, *above.values()]))
-            count, at = part.prompt, np.searchsorted(columns, prompt)
-            seen = np.zeros((count + len(above), len(columns)), bool)
-            seen[:count, at] = np.tri(count, len(prompt), len(prompt) - count, dtype=bool)
-            seen[count:, at] = True
-            for row, own in enumerate(above.values(), count):
-                seen[row, np.searchsorted(columns, own)] = True
-            if len(seen):
-                adjoining = bool(columns[-1] == len(columns) - 1)
-                placed, mask = (torch.from_numpy(each).to(device) for each in (columns, seen))
-                rows.append(AttentionBlock(first, first + len(seen), placed, mask, adjoining))
+        for part in self.parts:
+            order = np.argsort(part.columns)
+            columns, last = part.columns[order], part.first + len(part.places)
+            adjoining = bool(columns[-1] == len(columns) - 1)
+            placed, mask = (on_device(each, device) for each in (columns, part.seen(order)))
+            rows.append(AttentionBlock(part.first, last, placed, mask, adjoining))
         return rows
 
     def commit(self) -> None:
         """Record the columns written by a finished pass in the prompt trees of its parts."""
-        for part, prompt, above, _ in self._new:
+        for part, prompt, nodes in self._new:
             part.asked.columns = prompt
-            part.asked.above.update(above)
+            part.asked.cached.update(nodes)
+
+
+def _packed_part(
+    asked: PromptTree,
+    first: int,
+    run: int,
+    prompt: NDArray[np.int64],
+    nodes: Mapping[int, tuple[int, int]],
+) -> PackedPart:
+    """Return the part whose tokens are the last ``run`` of the prompt's, then ``nodes``.
+
+    ``prompt``: the columns of the prompt's tokens so far, these included; ``nodes``: column and
+    parent of each new prefix, by state, parents first.
+    """
+    columns, parents = zip(*asked.cached.values(), *nodes.values(), strict=True)
+    number = dict(zip(chain(asked.cached, nodes), range(len(parents)), strict=True))
+    # the start, the first of all, has itself as its parent, and stands for the prompt's end
+    before, after = depth_first([number[parent] for parent in parents])
+    own = np.array(columns[1:], np.int64)
+    read = len(prompt)
+    begins, ends = np.arange(read + len(own), dtype=np.int32), np.full(read + len(own), _LAST)
+    begins[read:] = np.array(before[1:], np.int32) + read
+    ends[read:] = np.array(after[1:], np.int32) + read
+    new = np.concatenate([begins[read - run : read], begins[len(begins) - len(nodes) :]])
+    return PackedPart(first, new, np.concatenate([prompt, own]), begins, ends)
+
+
+def depth_first(parents: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Return each node's place in depth-first order, and the place after all nodes below it.
+
+    ``parents``: each node's parent by number, which is lower than its own; the root, number 0, is
+    its own parent.
+    """
+    size = [1] * len(parents)
+    for node in range(len(parents) - 1, 0, -1):
+        size[parents[node]] += size[node]
+    before, free = [0] * len(parents), [1] * len(parents)
+    for node in range(1, len(parents)):
+        parent = parents[node]
+        place = before[node] = free[parent]
+        free[parent] = place + size[node]
+        free[node] = place + 1
+    return before, [place + below for place, below in zip(before, size, strict=True)]
 
 
 class PlainForward:
@@ -317,15 +418,15 @@ class PlainForward:
             np.arange(len(row) - len(run), len(row)) for row, run in zip(rows, runs, strict=True)
         ]
         states = [state for run in runs for state in run]
-        moves = asked.tree.expansion(states)
-        rule = joint_rule([asked])
+        allowed = asked.tree.allowed(states)
+        moves, rule = moves_of(allowed), joint_rule([asked])
         first = min(int(at[0]) for at in places)
         logits = self.run(rows, first)
         number = torch.from_numpy(np.repeat(np.arange(len(runs)), [len(run) for run in runs]))
         place = torch.from_numpy(np.concatenate(places) - first)
         picked = logits[number.to(logits.device), place.to(logits.device)]
         scores = log_probabilities(picked, moves, rule)
-        asked.tree.learn(states, *by_rule(scores, moves, asked, rule, len(states)))
+        learn(asked, states, allowed, scores, rule)
 
     @torch.inference_mode()
     def run(self, rows: Sequence[Sequence[int]], first: int) -> torch.Tensor:
@@ -356,113 +457,30 @@ def check_tokens(model: PreTrainedModel | TreeModel, tokens: Sequence[int]) -> N
     """Raise ModelError for a token id without an embedding, which would crash a GPU for good."""
     weight = model.get_input_embeddings().weight
     assert isinstance(weight, torch.Tensor)
-    _check_highest(max(tokens, default=0), len(weight))
-
-
-def _check_highest(token: int, known: int) -> None:
-    """Raise ModelError if ``token`` is not below the number of ``known`` tokens."""
-    if token >= known:
-        raise ModelError(
-            f"Token {token} is to be scored, and the model knows only {known}.",
-            "The index and the model do not fit: build it again with kgqa precompute-tries.",
-        )
-
-
-_StateScores: TypeAlias = "tuple[NDArray[np.float64], NDArray[np.float64] | None]"
-Head: TypeAlias = "Callable[[torch.Tensor], torch.Tensor]"
-
-
-def joined_moves(moves: Sequence[Expansion], counts: Sequence[int]) -> Expansion:
-    """Return the moves of several prompts joined, rows shifted by each one's number of states."""
-    first = np.cumsum([0, *counts[:-1]])
-    rows = [move.row + start for move, start in zip(moves, first, strict=True)]
-    return Expansion(
-        np.concatenate(rows),
-        np.concatenate([move.token for move in moves]),
-        np.concatenate([move.state for move in moves]),
-    )
+    check_highest(max(tokens, default=0), len(weight))
 
 
 def joint_rule(asked: Sequence[PromptTree]) -> ScoreRule:
     """Return the rule to score a shared pass by: "allowed" only if every prompt needs just that.
 
-    :func:`by_rule` converts the scores to each prompt's own rule.
+    :func:`kgqa.decoding.scores.by_rule` converts the scores to each prompt's own rule.
     """
     only = all(tree.rule == "allowed" and not tree.coverage for tree in asked)
     return "allowed" if only else "vocabulary"
 
 
-def by_rule(
-    scores: NDArray[np.float64], moves: Expansion, asked: PromptTree, rule: ScoreRule, states: int
-) -> _StateScores:
-    """Convert scores under ``rule`` to the prompt's rule; also return log-coverage.
-
-    Coverage has shape ``[states]``, ``-inf`` for a state without a move; None if the prompt does
-    not want it.
-    """
-    if asked.rule == rule and not asked.coverage:
-        return scores, None
-    covered = _log_sums(scores, moves.row, states)
-    if asked.rule == "allowed":
-        scores = scores - covered[moves.row]
-    return scores, np.minimum(covered, 0.0) if asked.coverage else None
-
-
-@torch.inference_mode()
-def log_probabilities(
-    states: torch.Tensor,
-    moves: Expansion,
+def learn(
+    asked: PromptTree,
+    states: Sequence[int],
+    allowed: Sequence[Sequence[int]],
+    scores: NDArray[np.float64],
     rule: ScoreRule,
-    head: Head | None = None,
-) -> NDArray[np.float64]:
-    """Return the log-probability of each move under ``rule``. Raises ModelError.
-
-    ``states``: logits ``[states, vocabulary]``, or hidden states that ``head`` turns into logits,
-    in slices, so that the logits of all states are never held at once.
-    """
-    if not len(moves.token):
-        return np.empty(0)
-    device = states.device
-    where = torch.from_numpy(np.stack([moves.row, moves.token])).to(device)
-    if head is None:
-        size = max(1, _LOGITS_AT_ONCE.get(device.type, _LOGITS_ELSEWHERE) // states.shape[-1])
-    else:
-        size = _HEADS_AT_ONCE.get(device.type, _HEADS_ELSEWHERE)
-    starts = range(0, len(states), size)
-    ends = np.searchsorted(moves.row, [*starts, len(states)]).tolist()
-    highest, picked, sums = int(moves.token.max()), [], []
-    for start, first, last in zip(starts, ends, ends[1:], strict=False):
-        some = states[start : start + size]
-        logits = some if head is None else head(some)
-        _check_highest(highest, logits.shape[-1])
-        rows, tokens = where[:, first:last]
-        picked.append(logits[rows - start, tokens].float())
-        if rule == "vocabulary":
-            sums.append(logits.float().logsumexp(-1))
-    both = torch.cat([*picked, *sums]).cpu().numpy().astype(np.float64)  # the only wait
-    if not (both < np.inf).all():
-        raise ModelError(
-            "The model gives no numbers for what it may write.",
-            "Its weights or its adapter's are damaged: get them again.",
+) -> None:
+    """Store the scores under ``rule`` of the ``allowed`` moves out of ``states``, by their rule."""
+    covered = None
+    if asked.coverage or asked.rule != rule:
+        moves, wanted = moves_of(allowed), asked.rule
+        scores, covered = by_rule(
+            scores, moves, len(states), given=rule, wanted=wanted, coverage=asked.coverage
         )
-    own = both[: len(moves.row)]
-    total = both[len(own) :] if rule == "vocabulary" else _log_sums(own, moves.row, len(states))
-    scores: NDArray[np.float64] = own - total[moves.row]
-    return scores
-
-
-def _log_sums(
-    values: NDArray[np.float64], rows: NDArray[np.int64], count: int
-) -> NDArray[np.float64]:
-    """Return the log-sum-exp of ``values`` with equal ``rows``, ``[count]``.
-
-    -inf for an empty row.
-    """
-    top = np.full(count, -np.inf)
-    np.maximum.at(top, rows, values)
-    top[np.isneginf(top)] = 0.0
-    total = np.zeros(count)
-    np.add.at(total, rows, np.exp(values - top[rows]))
-    with np.errstate(divide="ignore"):
-        sums: NDArray[np.float64] = top + np.log(total)
-    return sums
+    asked.tree.learn(states, scores, covered)

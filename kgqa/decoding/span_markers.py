@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kgqa.decoding.forward import ScoreRule
+    from kgqa.decoding.scores import ScoreRule
     from kgqa.decoding.search import Hypothesis
     from kgqa.paths.walk import PathTable
     from kgqa.trie.lexicon import TokenEncoder

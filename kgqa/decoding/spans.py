@@ -21,7 +21,6 @@ from kgqa.decoding.forward import (
     DEFAULT_WIDEST,
     PlainForward,
     PromptTree,
-    ScoreRule,
     TreeForward,
     WavePart,
 )
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from transformers import PreTrainedModel
 
+    from kgqa.decoding.scores import ScoreRule
     from kgqa.trie.constraint import Constraint
 
 _NONE = np.empty(0, np.int64)
@@ -194,10 +194,9 @@ class SpanScorer:
     def after(self, state: int, tokens: Sequence[int]) -> Text:
         """Return the text extended by ``tokens``, which lead to ``state``, with its cache."""
         asked, tree = self._asked, self._asked.tree
-        while state not in asked.above:  # the last tokens may not have been run
+        while state not in asked.cached:  # the last tokens may not have been run
             state = tree.node(state).parent
-        columns = np.concatenate([asked.columns, asked.above[state]])
-        return self._forward.cached((*asked.prompt, *tokens), columns)
+        return self._forward.cached((*asked.prompt, *tokens), asked.columns_to(state))
 
 
 def _log_softmax(logits: torch.Tensor) -> torch.Tensor:

@@ -12,11 +12,13 @@ import math
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+import numpy as np
 import torch
 from torch.nn import functional
 from torch.nn.functional import embedding, rms_norm, scaled_dot_product_attention, silu
 
-from kgqa.decoding.model import AttentionBlock, ColumnCache, TreeModel
+from kgqa.decoding.arrays import on_device
+from kgqa.decoding.model import AttentionBlock, ColumnCache, FixedBatch, TreeModel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -94,8 +96,39 @@ class Llama(TreeModel):
                 mixed[own] = self._attention(query[own], block.of(keys), block.of(values), mask)
             return mixed
 
-        ids = torch.tensor([tokens, positions], device=self.device)
+        ids = on_device(np.array([tokens, positions], np.int64), self.device)
         return self._through(ids[0], ids[1], attend)
+
+    def reserve(self, cache: ColumnCache) -> None:
+        """Make the buffers of ``cache`` wide enough for all its columns, in every layer."""
+        cache.reserve(len(self._layers), self._embedding.new_empty(1, self._shared, 0, self._size))
+
+    def fixed_states(self, batch: FixedBatch, cache: ColumnCache) -> Tensor:
+        """Return the last hidden states ``[tokens, width]``; write keys and values to ``cache``."""
+        questions, longest, columns = batch.seen.shape
+        shared, size, group = self._shared, self._size, self._heads // self._shared
+        hidden = torch.zeros(batch.seen.shape, dtype=self.dtype, device=self.device)
+        mask = hidden.masked_fill_(~batch.seen, -torch.inf).repeat(1, group, 1)[:, None]
+
+        def held(cached: Tensor, new: Tensor) -> Tensor:
+            """Write new keys or values to the cache; return those that each question attends to."""
+            cached.index_copy_(2, batch.columns, new[None])
+            own = cached[0].index_select(1, batch.held)
+            return own.view(shared, questions, columns, size).transpose(0, 1)
+
+        def attend(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+            """Return a layer's attention output, computed over the grid of questions."""
+            keys, values = cache.buffers(layer)
+            grid = query.index_select(0, batch.rows).view(questions, longest, shared, group, size)
+            grid = grid.permute(0, 2, 3, 1, 4).reshape(questions, shared, group * longest, size)
+            mixed = scaled_dot_product_attention(
+                grid, held(keys, key), held(values, value), attn_mask=mask
+            )
+            mixed = mixed.view(questions, shared, group, longest, size).permute(0, 3, 1, 2, 4)
+            flat = mixed.reshape(questions * longest, self._heads * size)
+            return flat.index_select(0, batch.places)
+
+        return self._through(batch.tokens, batch.positions, attend)
 
     def _through(self, tokens: Tensor, positions: Tensor, attend: _Attend) -> Tensor:
         """Run all layers over ``tokens``; ``attend`` computes the attention of a layer."""

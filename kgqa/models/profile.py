@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from kgqa.models.kg_llm import KgLLM
 
-_VERSION = 4  # of how plans are made
+_VERSION = 5  # of how plans are made
 _TOGETHER = {"cpu": 12}  # questions that share a forward pass; elsewhere width costs less
 _TOGETHER_ELSEWHERE = 16
 _plans: WeakKeyDictionary[Any, DecodingPlan] = WeakKeyDictionary()  # by model

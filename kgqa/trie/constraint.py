@@ -8,7 +8,7 @@ pieces, with a call of :func:`kgqa.deadline.check_deadline` between them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from kgqa.errors import EmptyLanguageError
 
@@ -49,6 +49,14 @@ class Constraint(Protocol):
     @property
     def paths(self) -> int | None:
         """The number of id paths, None if they are not counted."""
+
+
+@runtime_checkable
+class ListedConstraint(Protocol):
+    """A constraint in memory, whose states are read one at a time at the cost of a look-up."""
+
+    def moves(self, state: int) -> tuple[list[int], list[int]] | None:
+        """Return the tokens and next states of the moves out of ``state``, None for an end."""
 
 
 def nothing_to_write(what: str) -> EmptyLanguageError:

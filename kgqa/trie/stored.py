@@ -134,6 +134,16 @@ class StoredConstraint:
         below = ranges(starts, counts)
         return Expansion(np.repeat(np.arange(len(nodes)), counts), self.trie.token[below], below)
 
+    def moves(self, state: int) -> tuple[list[int], list[int]] | None:
+        """Return the tokens and next states of the moves out of ``state``, None for a leaf."""
+        trie = self.trie
+        if trie.leaf.item(state) >= 0:
+            return None
+        first, last = trie.first_child.item(state), trie.first_child.item(state + 1)
+        if last - first == 1:  # nearly always
+            return [trie.token.item(first)], [first]
+        return trie.token[first:last].tolist(), list(range(first, last))
+
     def is_end(self, states: Sequence[int]) -> BoolArray:
         """Return which of ``states`` are leaves."""
         ends: BoolArray = self.trie.leaf[np.asarray(states, np.int64)] >= 0

@@ -7,16 +7,10 @@ import itertools
 import pytest
 import torch
 
-from kgqa.decoding.capabilities import (
-    CLOSE,
-    FORWARD_PASSES,
-    WIDTHS,
-    choose,
-    measure,
-    measured_plan,
-    probe,
-)
+from kgqa.decoding.capabilities import WIDTHS, measure, measured_plan, probe
 from kgqa.decoding.engine import DecodingPlan
+from kgqa.decoding.forward import TreeForward
+from kgqa.decoding.widths import CLOSE, FORWARD_PASSES, choose, part_of
 from kgqa.errors import UsageError
 from tests.decoding.languages import tiny_model
 from tests.decoding.test_forward import FAMILIES
@@ -121,6 +115,39 @@ def test_forwards_are_weighed_against_tokens() -> None:
         width for width in FORWARD_PASSES if times[width] * FORWARD_PASSES[width] <= CLOSE * least
     ]
     assert best == max(close)  # times that near are measured no better
+
+
+# A narrow pass of a GPU takes the time of reading the weights, a wide one that of arithmetic.
+GPU = {1: 5.0, 16: 5.0, 64: 5.0, 128: 5.0, 256: 7.5, 512: 14.0, 1_024: 28.0, 2_048: 56.0}
+
+
+def test_questions_that_share_a_pass_share_what_is_free() -> None:
+    free = dict.fromkeys(GPU, 5.0)
+    assert part_of(free, 1) == choose(free) == 512
+    assert part_of(free, 4) == 512
+    assert 16 <= part_of(GPU, 16) <= part_of(GPU, 4) <= part_of(GPU, 2) <= part_of(GPU, 1)
+    assert part_of(GPU, 16) < 128
+
+
+def test_times_between_and_beyond_the_measured_widths_are_estimated() -> None:
+    linear = {width: float(width) for width in (1, 128)}
+    assert part_of(linear, 1) == part_of(linear, 100) == min(FORWARD_PASSES)
+
+
+def test_a_width_that_memory_is_too_small_for_ends_the_measurement(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ticks, model = itertools.count(), tiny_model("llama")
+    forward = TreeForward.run
+
+    def run(self, parts, read):
+        if sum(part.tokens for part in parts) > 64:
+            raise torch.OutOfMemoryError("out of memory")
+        return forward(self, parts, read)
+
+    monkeypatch.setattr(TreeForward, "run", run)
+    taken = measure(model, clock=lambda: float(next(ticks)))
+    assert [*taken] == [width for width in WIDTHS if width <= 64]
 
 
 def test_a_model_is_measured() -> None:

@@ -10,8 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgqa.decoding.forward import PromptTree, TreeForward, WavePart, log_probabilities
+from kgqa.decoding.forward import PromptTree, TreeForward, WavePart
 from kgqa.decoding.model import ColumnCache
+from kgqa.decoding.scores import log_probabilities
 from kgqa.decoding.search import ExactOptions, run
 from kgqa.decoding.searches import ExactSearch, beam
 from kgqa.decoding.speculative_tree import PrefixTree
@@ -155,7 +156,7 @@ def test_prefixes_that_left_the_beams_give_their_columns_back(
             if tree.missing(demand.states):
                 forward.keep_only(asked, demand)
                 ways = [tree.prefix(state) for state in demand.states]
-                for state in asked.above:
+                for state in asked.cached:
                     own = tree.prefix(state)
                     assert any(own[: len(way)] == way[: len(own)] for way in ways)
                 forward.score([WavePart(asked, asked.uncached, tree.choose(demand.states, 12))])

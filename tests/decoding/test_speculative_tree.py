@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgqa.decoding.speculative_tree import NO_TOKEN, PrefixTree
+from kgqa.trie.constraint import ListedConstraint
 from tests.decoding.languages import EOS, constraint_of, random_language
 
 
@@ -30,13 +31,14 @@ def learn(tree: PrefixTree, states: list[int], score: float = -0.5) -> None:
     tree.learn(states, np.full(len(tree.expansion(states).token), score))
 
 
+@pytest.mark.parametrize("in_memory", [True, False])
 @given(seed=st.integers(0, 5_000), count=st.integers(1, 40), budget=st.integers(1, 120))
 @settings(max_examples=60)
 def test_a_wave_holds_the_demand_then_distinct_prefixes_up_to_the_budget(
-    seed: int, count: int, budget: int
+    in_memory: bool, seed: int, count: int, budget: int
 ) -> None:
     constraint = constraint_of(random_language(seed, count))
-    tree = PrefixTree(constraint)
+    tree = PrefixTree(constraint if in_memory else Counting(constraint))
     demanded = [tree.start]
     while demanded:
         wave = tree.choose(demanded, budget)
@@ -55,6 +57,21 @@ def test_a_wave_holds_the_demand_then_distinct_prefixes_up_to_the_budget(
         learn(tree, states)
         below = tree.scored(demanded).moves.state.tolist()
         demanded = [s for s in below if not constraint.is_end([s])[0]]
+
+
+@given(seed=st.integers(0, 5_000), count=st.integers(1, 40))
+@settings(max_examples=30)
+def test_moves_read_one_state_at_a_time_are_those_of_an_expansion(seed: int, count: int) -> None:
+    constraint = constraint_of(random_language(seed, count))
+    assert isinstance(constraint, ListedConstraint)
+    assert not isinstance(Counting(constraint), ListedConstraint)
+    states = [constraint.start()]
+    for state in states:  # grows while it is read
+        moves, expansion = constraint.moves(state), constraint.expand([state])
+        assert (moves is None) == bool(constraint.is_end([state])[0])
+        if moves is not None:
+            assert moves == (expansion.token.tolist(), expansion.state.tolist())
+            states += moves[1]
 
 
 @pytest.mark.parametrize("forced_free", [False, True])

@@ -18,7 +18,7 @@ from safetensors.numpy import load_file, save_file
 from transformers import AutoModelForCausalLM
 
 from kgqa.answers.ranking import calibrated
-from kgqa.decoding.forward import log_probabilities
+from kgqa.decoding.scores import log_probabilities
 from kgqa.errors import KgqaError, ModelError
 from kgqa.models.adapter import AdapterCard
 from kgqa.models.graph_reasoner import load_reasoner

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from kgqa.decoding.forward import PromptTree, TreeForward, WavePart
+from kgqa.decoding.fixed_shapes import tree_forward
+from kgqa.decoding.forward import PromptTree, WavePart
 from kgqa.decoding.speculative_tree import NO_TOKEN, NoConstraint, PrefixTree, WaveNode
 from kgqa.models.llama import Llama, fused, reads
 from tests.tiny import tiny
@@ -43,9 +44,11 @@ def own(model: Any) -> Llama:
     return Llama(config, fused(model))
 
 
-def tree_logits(model: Any, prompts: Sequence[Sequence[int]]) -> torch.Tensor:
+def tree_logits(
+    model: Any, prompts: Sequence[Sequence[int]], *, fixed: bool = False
+) -> torch.Tensor:
     """Logits of a small tree after each prompt, in two passes that share the cache."""
-    forward = TreeForward(model)
+    forward = tree_forward(model, fixed=fixed)
     asked = [PromptTree(prompt, PrefixTree(NoConstraint())) for prompt in prompts]
     root = [WaveNode(0, NO_TOKEN, 0, 0), WaveNode(1, 5, 0, 1), WaveNode(2, 9, 0, 1)]
     below = [WaveNode(3, 7, 1, 2), WaveNode(4, 7, 2, 2), WaveNode(5, 1, 4, 3)]
@@ -70,6 +73,8 @@ def test_logits_are_those_of_transformers(rope: dict[str, Any], more: dict[str, 
     prompts = [draw.integers(0, VOCABULARY, length).tolist() for length in (1, 70, 6)]
     mine, theirs = tree_logits(own(model), prompts), tree_logits(model, prompts)
     torch.testing.assert_close(mine, theirs, atol=1e-4, rtol=1e-4)
+    fixed = tree_logits(own(model), prompts, fixed=True)
+    torch.testing.assert_close(fixed, theirs, atol=1e-4, rtol=1e-4)
 
 
 def test_what_is_not_of_the_family_is_not_read() -> None:
