@@ -169,7 +169,8 @@ def _without_columns(store: GraphStore, candidates: list[Candidate]) -> list[Can
 def _without_classes(store: GraphStore, asked: str, candidates: list[Candidate]) -> list[Candidate]:
     """Drop candidates matched in part only by the noun of their class, or of several names.
 
-    Neither "filings" nor the plural "banks" means one of them, nor does the "top" of "top 5".
+    Neither "filings" nor the plural "banks" means one of them, nor does "bank" where a property is
+    called so, or the "top" of "top 5".
     Capitals make a name of it ("Munich Airport" by "Airport"), but not of a plural that is only in
     the question, nor of a row that is called by its class and a number ("Filing 223627").
     Those matched by a noun that several names share, after "one of", come last.
@@ -179,13 +180,16 @@ def _without_classes(store: GraphStore, asked: str, candidates: list[Candidate])
     if not small:  # the schema of a large KG takes a while to read
         return candidates
     classes = class_words(store)
+    columns = frozenset[str]().union(*property_words(store))
     plural = Counter(one.start for one in small if not _shares_word(one))
+    shared = Counter(one.start for one in small)
     left_out = {
         candidate.key
         for candidate in small
-        if stems_of(normalise(candidate.mention)) <= classes
+        if (said := stems_of(normalise(candidate.mention))) <= classes
         or {*normalise(candidate.mention).split()} <= _PLAIN
         or (not _shares_word(candidate) and plural[candidate.start] >= _SHARED)
+        or (said <= columns and shared[candidate.start] >= _SHARED)
     }
     kept = [candidate for candidate in candidates if candidate.key not in left_out]
     often = Counter(

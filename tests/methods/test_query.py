@@ -299,7 +299,7 @@ def banks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
         for at, name in enumerate(countries)
     ]
     steps = []
-    for at, name in enumerate(["Aldgate Bank", "Marina Bank", "Nordea", "Kronos Trust"]):
+    for at, name in enumerate(["Aldgate Bank", "Marina Bank", "Nordea", "Kronos Bank"]):
         own: dict[str, Any] = {"name": name}
         rows.append({"type": "node", "id": f"b{at}", "labels": ["Entity"], "properties": own})
         steps.append(("COUNTRY", f"b{at}", f"c{at % 3}"))
@@ -331,6 +331,20 @@ def test_a_question_that_ranks_is_not_answered_by_paths_that_do_not(banks: kgqa.
     assert {one.id for one in found.answers} <= {"b0", "b1", "b2", "b3"}
     assert found.plan is not None
     assert found.plan.order
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "How many filings are there per originator bank?",
+        "the total received by all banks",
+        "top 2?",
+    ],
+)
+def test_a_noun_that_many_names_share_means_none_of_them(banks: kgqa.KG, asked: str) -> None:
+    with pytest.raises(LinkingError):
+        banks.link(asked)
+    assert banks.link("What did Marina Bank file?")[0].id == "b1"
 
 
 @pytest.mark.parametrize("side", ["originator", "beneficiary"])
