@@ -626,8 +626,8 @@ class Auto(Ensemble):
             return question.unlinked or (None if question.topics else found)
         if not self._fits(store, question.question, found, named, values, cues):
             if not question.topics:
-                told = is_unsaid(found) or self._refuses(store, question, found)
-                return found if told else question.unlinked
+                explained = is_unsaid(found) or self._refuses(store, question, found)
+                return found if explained else question.unlinked
             if not named and is_of_classes(topics, values, cues):
                 return Findings(notes=(UNSAID,), confidence=0.0)
             return question.unlinked

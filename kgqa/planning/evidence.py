@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import re
-from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -93,22 +92,10 @@ class Pattern:
     away: tuple[int, ...] = (0,)
 
     def key(self) -> tuple[object, ...]:
-        """Return the key that equal patterns share, in whatever order their hops were added.
-
-        It is the tree below the first class; a node that two hops lead to says so.
-        """
-        led = Counter(hop.target for hop in self.hops)
-
-        def below(node: int) -> tuple[object, ...]:
-            """Return a node's class, the number of hops to it, and the hops from it, sorted."""
-            hops = [
-                (hop.relation, hop.inverse, below(hop.target))
-                for hop in self.hops
-                if hop.source == node
-            ]
-            return self.nodes[node], led[node], *sorted(hops, key=repr)
-
-        return below(0)
+        """Return the key that equal patterns share."""
+        return self.nodes, frozenset(
+            (hop.source, hop.relation, hop.inverse, self.nodes[hop.target]) for hop in self.hops
+        )
 
 
 @dataclass(frozen=True, slots=True)
