@@ -170,26 +170,26 @@ def _without_classes(store: GraphStore, asked: str, candidates: list[Candidate])
     """Drop candidates matched in part only by the noun of their class, or of several names.
 
     Neither "filings" nor the plural "banks" means one of them, nor does "bank" where a property is
-    called so, or the "top" of "top 5".
-    Capitals make a name of it ("Munich Airport" by "Airport"), but not of a plural that is only in
-    the question, nor of a row that is called by its class and a number ("Filing 223627").
+    called so, or the "top" of "top 5". Capitals make a name of it ("Munich Airport" by "Airport"),
+    but not of a plural that is only in the question, nor of a row that is called by its class and a
+    number ("Filing 223627").
+
     Those matched by a noun that several names share, after "one of", come last.
     """
-    partial = [candidate for candidate in candidates if candidate.match == "partial"]
-    small = [candidate for candidate in partial if _is_noun(candidate)]
+    small = [one for one in candidates if one.match == "partial" and _is_noun(one)]
     if not small:  # the schema of a large KG takes a while to read
         return candidates
     classes = class_words(store)
     columns = frozenset[str]().union(*property_words(store))
     plural = Counter(one.start for one in small if not _shares_word(one))
-    shared = Counter(one.start for one in small)
+    many = Counter(one.start for one in small)
     left_out = {
         candidate.key
         for candidate in small
         if (said := stems_of(normalise(candidate.mention))) <= classes
         or {*normalise(candidate.mention).split()} <= _PLAIN
         or (not _shares_word(candidate) and plural[candidate.start] >= _SHARED)
-        or (said <= columns and shared[candidate.start] >= _SHARED)
+        or (said <= columns and many[candidate.start] >= _SHARED)
     }
     kept = [candidate for candidate in candidates if candidate.key not in left_out]
     often = Counter(
@@ -203,7 +203,7 @@ def _without_classes(store: GraphStore, asked: str, candidates: list[Candidate])
         shared = often[candidate.start, candidate.end] >= _SHARED and _ONE_OF.search(
             asked[: candidate.start]
         )
-        lower = candidate in partial and candidate.mention.islower()
+        lower = candidate.match == "partial" and candidate.mention.islower()
         return lower and bool(shared)
 
     return sorted(kept, key=is_kind)
