@@ -94,6 +94,19 @@ def needs_reading(text: str) -> bool:
     return away or len(year) > 4 or len(found["hour"] or "00") < 2
 
 
+def days_between(later: str, earlier: str) -> float | None:
+    """Return the days from ``earlier`` to ``later``; None unless both are dates or date-times.
+
+    >>> days_between("2024-03-01", "2024-02-28T12:00"), days_between("2024", "soon")
+    (1.5, None)
+    """
+    end, start = moment(later), moment(earlier)
+    if end is None or start is None:
+        return None
+    parts = (float(f"0.{digits or 0}") for _, digits in (end, start))
+    return (end[0] - start[0] + next(parts) - next(parts)) / 86400
+
+
 @lru_cache(65_536)
 def length(text: str) -> Moment | None:
     """Parse a duration into a sortable key; None if it is not one. A month is 365.2425 / 12 days.

@@ -52,6 +52,7 @@ from kgqa.methods.whole_graph import (
     counts_kind,
     counts_paths,
     cues_of,
+    has_calculation,
     is_named,
     is_not_here,
     is_of_classes,
@@ -66,7 +67,7 @@ from kgqa.paths.words import relation_phrase
 from kgqa.planning.question_words import says_all
 from kgqa.queries.implicit_classes import queryable
 from kgqa.queries.plan import NodeRef
-from kgqa.understanding.asked import as_choice, asks_calculated
+from kgqa.understanding.asked import as_choice, asks_calculated, asks_duration
 from kgqa.weights import weights
 
 if TYPE_CHECKING:
@@ -697,17 +698,18 @@ class Auto(Ensemble):
 
     @staticmethod
     def _apart(question: LinkedQuestion, planned: Planned) -> Findings | None:
-        """Return the findings of a plan that compares with a topic entity or excludes it.
+        """Return the findings of a plan that compares with a topic entity, excludes or times it.
 
-        None for other questions. No path leads to what is older than an entity, or is not related
-        to it.
+        None for other questions. No path leads to what is older than an entity, is not related to
+        it, or to the time that it took.
         """
-        if not any(stands_apart(question.question, topic.mention) for topic in question.topics):
+        apart = any(stands_apart(question.question, one.mention) for one in question.topics)
+        if not apart and not asks_duration(question.question):
             return None
         found = planned()
         if isinstance(found, KgqaError) or not compares(found, question.topics):
             return None
-        return found
+        return found if apart or has_calculation(found) else None
 
     def _compared(self, store: GraphStore, question: LinkedQuestion) -> Findings | None:
         """Answer "yes" or "no" if a question asks whether the first of two entities has more.

@@ -66,6 +66,7 @@ from kgqa.planning.question_words import (
 from kgqa.planning.requested_columns import RequestedColumns, asked_for, giving
 from kgqa.planning.schema_parts import FoundValue, SchemaParts, value_nodes
 from kgqa.planning.search import PlanSearch
+from kgqa.planning.time_spans import spelt_out, unit_of_times
 from kgqa.planning.value_index import ValueIndex
 from kgqa.queries.check import SchemaIndex
 from kgqa.queries.implicit_classes import PlainGraph, queryable
@@ -85,7 +86,7 @@ from kgqa.queries.result import QueryLimits, QueryResult
 from kgqa.queries.run import foresee as foresee_rows
 from kgqa.queries.run import run_shown
 from kgqa.queries.sentence import plural, sentence
-from kgqa.understanding.asked import as_of, as_superlative, asked_of_one
+from kgqa.understanding.asked import as_of, as_superlative, asked_of_one, asks_duration
 from kgqa.understanding.clock import today_of
 from kgqa.understanding.literals import stated
 from kgqa.weights import weights
@@ -140,6 +141,7 @@ _ASKS_VALUE = re.compile(
     r"\W*(when|how (?:old|tall|long|far|heavy|big|large|high|deep|much|fast|hot|wide))\b", re.I
 )
 _LISTED = 8  # most entities named in a sentence
+_MEASURED_BY = {"days": "dates", "years": "years"}
 _NOUN_WORDS = 3  # most words of the requested noun phrase
 
 
@@ -160,6 +162,7 @@ class Read(NamedTuple):
     readings: tuple[PlanReading, ...] = ()  # alternative readings offered to the user
     passed: tuple[str, ...] = ()  # words and values that the best plan ignores
     bounds: tuple[Bound, ...] = ()  # entities whose values the best plan compares with
+    unit: str = ""  # of the times between two dates that the best plan calculates
 
 
 class _QuestionParts(NamedTuple):
@@ -288,6 +291,7 @@ class Query(Method[QueryOptions]):
             ranked, unknown, confidence, (chosen - began, ran - chosen), strange,
             chosen_by, said, unsaid, readings_of(ranked, run) if unsure else (), tuple(passed),
             tuple(bounds_of(ranked[0][0].plan, asked.found)) if ranked else (),
+            unit_of_times(ranked[0][0].plan, asked.parts.index) if ranked else "",
         )  # fmt: skip
 
     def _with_parts_of_names(
@@ -319,6 +323,8 @@ class Query(Method[QueryOptions]):
         items = asked.asked.items
         planned = self._planned(graph, reading)[: self.options.plans]
         plans = [replace(one, plan=giving(one.plan, items, parts)) for one in planned]
+        if parts.lasting:
+            plans = [meant for one in plans if (meant := spelt_out(one, parts.index)) is not None]
         if not among:
             return plans
         types = {name for key in graph.keys_of(sorted(among)).tolist() if key >= 0
@@ -483,6 +489,8 @@ class Query(Method[QueryOptions]):
         parts, values = self._of(graph)
         last, key = self._last, (self._version, question)
         if last is None or last[0] != key:
+            if asks_duration(question):
+                parts = parts.with_durations
             names = dict.fromkeys(name for *_, name in parts.properties)
             literals, named, others = without_named(stated(question), names)
             parts = parts.without(others)
@@ -718,6 +726,8 @@ def _notes(read: Read, plan: Plan, result: QueryResult) -> list[str]:
         notes.append(first_of(result.rows_in_all, len(result)))
     if counted := counted_words(result):
         notes.append(counted)
+    if read.unit:
+        notes.append(f"The time between two {_MEASURED_BY[read.unit]} is in {read.unit}.")
     notes += [f"Nothing in the graph is called {said_name(name)}." for name in read.unknown]
     return notes + [
         f"Compared with {said_name(bound.ids[0])}: {relation_phrase(bound.property)} "

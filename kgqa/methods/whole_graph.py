@@ -23,6 +23,7 @@ from kgqa.planning.bounds import is_bound
 from kgqa.planning.negation import denies_name
 from kgqa.planning.question_words import ALIVE, DEAD, FREQUENT, names_class, stems
 from kgqa.queries.implicit_classes import queryable
+from kgqa.queries.plan import Arithmetic
 from kgqa.understanding.asked import (
     as_superlative,
     asks_best,
@@ -174,6 +175,13 @@ def compares(found: Findings, topics: Sequence[TopicEntity]) -> bool:
     """Return whether a plan has a condition on every topic entity."""
     return found.result is not None and all(
         topic.id in found.covers or topic.name in found.covers for topic in topics
+    )
+
+
+def has_calculation(found: Findings) -> bool:
+    """Return whether a plan gives what it calculates from several properties, as a duration."""
+    return found.result is not None and any(
+        isinstance(one, Arithmetic) for one in found.result.plan.give
     )
 
 

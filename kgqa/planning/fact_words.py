@@ -18,6 +18,7 @@ from kgqa.lexicon.lemmas import stem
 from kgqa.lexicon.tokens import tokens
 from kgqa.paths.words import holds_both_ways, relation_phrase
 from kgqa.planning.question_words import says
+from kgqa.planning.time_spans import are_years
 from kgqa.queries.check import NUMBERS
 from kgqa.queries.plan import (
     Aggregate,
@@ -33,7 +34,7 @@ from kgqa.queries.values import DATES
 from kgqa.understanding.asked import asks_how_much, asks_times, asks_which_time
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from kgqa.graph.schema import Property
     from kgqa.queries.check import SchemaIndex
@@ -284,18 +285,11 @@ def span_of(there: Mapping[str, Property]) -> ValidityDates:
     found: dict[str, Property | None] = {"begins": None, "ends": None}
     for one in there.values():
         said = {stem(word) for word in relation_phrase(one.name).split()}
-        timed = one.type in DATES or (one.type == "integer" and _are_years(one.examples))
+        timed = one.type in DATES or are_years(one)
         for kind in found:
             if timed and not one.many and found[kind] is None and said & words(kind):
                 found[kind] = one
     return ValidityDates(found["begins"], found["ends"])
-
-
-def _are_years(examples: Sequence[object]) -> bool:
-    """Return whether all examples are integers that look like years."""
-    return bool(examples) and all(
-        isinstance(example, int) and 1000 <= example <= 2200 for example in examples
-    )
 
 
 def _with(plan: Plan, one: Comparison) -> Plan:

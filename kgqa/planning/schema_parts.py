@@ -17,6 +17,7 @@ from kgqa.models.plan_scorer import Part
 from kgqa.paths.words import relation_phrase
 from kgqa.planning.class_names import ClassWords
 from kgqa.planning.question_words import stems
+from kgqa.planning.time_spans import with_durations
 from kgqa.queries.check import SchemaIndex
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class SchemaParts:
         value_nodes: Mapping[str, str] | None = None,
     ) -> None:
         self.index = SchemaIndex(schema)
+        self.lasting = False  # whether it has the durations of :meth:`with_durations`
         self.value_nodes = value_nodes or {}
         self.called = called or ClassWords()
         self.classes = {
@@ -107,6 +109,16 @@ class SchemaParts:
             self.hops[hop] = f"link {head} {words} {tail}"
             for one in pattern.properties:
                 self._add("relation", pattern.relation, one)
+
+    @cached_property
+    def with_durations(self) -> SchemaParts:
+        """The parts in which what begins and ends has a duration (:mod:`.time_spans`)."""
+        schema = with_durations(self.index.schema)
+        if schema == self.index.schema:
+            return self
+        parts = SchemaParts(schema, self.called, self.value_nodes)
+        parts.lasting = True
+        return parts
 
     def without(self, names: AbstractSet[str]) -> SchemaParts:
         """Return the parts without the properties called one of ``names``."""

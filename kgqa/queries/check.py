@@ -165,9 +165,13 @@ class SchemaIndex:
                 raise PlanError(
                     f"{plan.text_of(item)}: {own.name} is {_a(own)}, and has no {part}."
                 )
-            case Arithmetic(left, _, right):
-                for side in (left, right):
-                    kind = self.kind(plan, side)
+            case Arithmetic(left, sign, right):
+                kinds = [self.kind(plan, side) for side in (left, right)]
+                if sign == "-" and all(
+                    one is not None and one.type in DATES and not one.many for one in kinds
+                ):
+                    return Property("", "float")  # days
+                for side, kind in zip((left, right), kinds, strict=True):
                     if kind is None or kind.many or kind.type not in NUMBERS:
                         raise PlanError(f"{plan.text_of(side)} is not a number to calculate with.")
                 return Property("", "float")
@@ -189,6 +193,11 @@ class SchemaIndex:
             case float() | int():
                 return Property("", "float")
         return None
+
+
+def _is_single_date(kind: Property | None) -> bool:
+    """Return whether a property has one date or date-time as its value."""
+    return kind is not None and kind.type in DATES and not kind.many
 
 
 def check(plan: Plan, schema: GraphSchema | SchemaIndex) -> None:

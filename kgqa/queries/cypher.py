@@ -638,6 +638,8 @@ class _Statement:
                     return f"({text} + 2) / 3" if part == "quarter" else text
                 return text
             case Arithmetic(left, operator, right):
+                if (kinds := self._dates(item)) is not None:
+                    return self._days(item, *kinds)
                 one, two = self.item(left), self.item(right)
                 if operator != "/":
                     return f"({one} {operator} {two})"
@@ -645,6 +647,23 @@ class _Statement:
             case float() | int():
                 return self.values.put(item)
         raise TypeError(item)
+
+    def _dates(self, item: Arithmetic) -> tuple[Property, Property] | None:
+        """Return the properties of a difference of two dates, None for another calculation."""
+        later, earlier = (self.index.kind(self.plan, one) for one in (item.left, item.right))
+        if later is None or earlier is None or later.type not in DATES:
+            return None
+        return later, earlier
+
+    def _days(self, item: Arithmetic, later: Property, earlier: Property) -> str:
+        """Return the expression of the days between two dates. Raises PlanError."""
+        if later.unread or earlier.unread:
+            raise PlanError("This plan cannot be written as one statement of Cypher.")
+        end, start = (
+            f"datetime(replace(toString({self.item(one)}), ' ', 'T'))"
+            for one in (item.left, item.right)
+        )
+        return f"(duration.inSeconds({start}, {end}).seconds / 86400.0)"
 
     def comparison(self, comparison: Comparison) -> str:
         """Return a comparison, with its negation, as a Cypher condition."""

@@ -439,6 +439,11 @@ class _Query:
                 name = self.held(block, item, sure=sure)
                 return _part(self.value(name, kind), part, self.writer.term(XSD + "integer"))
             case Arithmetic(left, operator, right):
+                if any(
+                    kind is not None and kind.type == "date"
+                    for kind in (self.index.kind(self.plan, side) for side in (left, right))
+                ):
+                    raise NotOneStatementError  # SPARQL 1.1 subtracts numbers alone
                 one = self.expression(block, left, sure=sure)
                 two = self.expression(block, right, sure=sure)
                 if operator != "/":

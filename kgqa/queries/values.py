@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from kgqa.graph.moments import has_zone, length, moment
+from kgqa.graph.moments import days_between, has_zone, length, moment
 from kgqa.queries.plan import OPEN
 
 if TYPE_CHECKING:
@@ -227,11 +227,17 @@ def calculated(kind: str, values: list[Value], type_: str = "") -> Value | None:
 def combined(left: Sequence[Value], sign: str, right: Sequence[Value]) -> list[Value]:
     """Return [left sign right], calculated from the first value of each operand.
 
-    [] unless both are numbers, and for a division by 0.
+    The difference of two dates or date-times is in days. [] for other operands that are not both
+    numbers, and for a division by 0.
 
     >>> combined([7], "/", [2]), combined([7], "/", [0])
     ([3.5], [])
+    >>> combined(["2024-03-01"], "-", ["2024-02-28T12:00"])
+    [1.5]
     """
+    if sign == "-" and left and right and isinstance(left[0], str) and isinstance(right[0], str):
+        days = days_between(left[0], right[0])
+        return [] if days is None else [days]
     numbers = _numbers([*left[:1], *right[:1]])
     if len(numbers) < 2 or (sign == "/" and not numbers[1]):
         return []

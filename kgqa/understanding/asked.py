@@ -100,6 +100,25 @@ def asks_when(question: str) -> bool:
     return bool(_WHEN.match(question))
 
 
+_LASTING = re.compile(
+    r"\b(?:durations?|how long|(?:long|short)e(?:r|st)|lasted|lasting|took|takes?|taken)\b"
+    r"|\bhow many (?:days|weeks|months|years)\b"
+    r"|\b(?:days|weeks|months|years|time) (?:between|from)\b",
+    re.IGNORECASE,
+)
+
+
+def asks_duration(question: str) -> bool:
+    """Return whether a question asks, or may ask, for the time that something takes.
+
+    >>> asks_duration("Which project took longest?"), asks_duration("Who took part last?")
+    (True, True)
+    >>> asks_duration("List the last 3 projects")
+    False
+    """
+    return bool(_LASTING.search(question))
+
+
 def asks_which_time(question: str) -> str:
     """Return "first" or "last" if a question asks for that of several times, else "".
 

@@ -200,6 +200,13 @@ def item(draw: Any, index: Any, nodes: Any, hops: Any, refs: Any) -> Any:
 @st.composite
 def aggregate(draw: Any, index: Any, nodes: Any, hops: Any, refs: Any) -> Aggregate:
     ref = draw(st.sampled_from(refs))
+    days = [
+        PropertyRef(one, p.name)
+        for one in refs for p in _properties(index, nodes, hops, one) if p.type == "date"
+    ]  # fmt: skip
+    if days and draw(st.integers(0, 4)) == 0:
+        between = Arithmetic(draw(st.sampled_from(days)), "-", draw(st.sampled_from(days)))
+        return Aggregate(draw(st.sampled_from(["sum", "average", "least", "most"])), between)
     numbers = [
         p.name for p in _properties(index, nodes, hops, ref) if p.type in ("integer", "float")
     ]

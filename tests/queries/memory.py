@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass, field
+from datetime import date
 from types import SimpleNamespace
 from typing import Any
 
@@ -198,6 +199,8 @@ class _Naive:
                 one, two = self.values(left, bound)[:1], self.values(right, bound)[:1]
                 if not one or not two or (sign == "/" and two[0] == 0):
                     return []
+                if isinstance(one[0], str):
+                    return [float((date.fromisoformat(one[0]) - date.fromisoformat(two[0])).days)]
                 a, b = float(one[0]), float(two[0])
                 return [{"+": a + b, "-": a - b, "*": a * b, "/": a / b if b else 0}[sign]]
             case Aggregate(_, PropertyRef(NodeRef(node)) as of):
