@@ -483,9 +483,13 @@ class WholeSearch:
         always names of the requested nodes and conditions that are true.
         """
         shown = self._known.of(places).once("shown", partial(self._showable, places))
+        named = [{*self._read.words_of(place)} for place in places if place.owned in state.used]
+        named += [{*self._read.class_words(name)} for name in pattern.nodes[1:]]
         given = [
             place
             for place in shown
+            if self._read.asks_for(place)
+            or not any({*self._read.words_of(place)} <= words for words in named)
             if not any(one.left == place.ref and one.right == (True,) for one in state.where)
             and not (place.of_answer and self._read.is_name(place))
             and not self._is_of_hop(pattern, place)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from heapq import nlargest
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from kgqa.graph.moments import length_text
@@ -28,11 +29,13 @@ from kgqa.planning.question_words import (
     measured,
     names_class,
     place_won,
+    stems,
 )
 from kgqa.planning.schema_parts import ENTITY, FoundValue, Owned
 from kgqa.queries.check import NUMBERS, operators
 from kgqa.queries.plan import NOT_OF_CLASS, Aggregate, Comparison, NodeRef, PropertyRef, owners
 from kgqa.queries.values import DATES
+from kgqa.understanding.asked import same_or_different
 from kgqa.weights import weights
 
 if TYPE_CHECKING:
@@ -50,7 +53,9 @@ _UNLIKELY = -1  # log-odds below which a flag is not compared unless it is said
 _SHARED = 6  # most words between two properties compared with one number
 _BESIDE = 40  # most characters between "average" and its number
 _IN_A_YEAR = re.compile(
-    r"\b(?:in|on|since|before|after|during|until|by|of|season|year)(?: the)? $", re.I
+    r"\b(?:in|on|since|before|after|during|until|by|of|season|year|between|from"
+    r"|(?:between|from) \d{4} (?:and|to))(?: the)? $",
+    re.I,
 )
 _EQUAL: dict[tuple[bool, bool], Operator] = {  # by whether there are several, and it is denied
     (False, False): "=", (True, False): "in", (False, True): "<>", (True, True): "not in",
@@ -274,7 +279,10 @@ class ConditionSearch:
                 node, is_name = _node_of(place.ref.owner, pattern), self._read.is_name(place)
                 names = state.names | {place.ref} if is_name and not node else state.names
                 odds = self._odds(state, place)
-                odds += WEIGHTS["value_named"] * self._named_before(place, value)
+                odds += WEIGHTS["value_named"] * self._share_before(place, value)
+                odds += WEIGHTS["value_of_node"] * self._is_of_node(
+                    place.ref.owner, value.start, pattern
+                )
                 yield _Holding(
                     place.ref, node, stored[:1], odds, is_name,
                     bool(value.things), state.used | {place.owned}, names,
@@ -286,16 +294,17 @@ class ConditionSearch:
                     NodeRef(node), node, stored, odds, True, True, state.used, state.names
                 )
 
-    def _named_before(self, place: Place, value: FoundValue) -> bool:
-        """Return whether the question has a property's whole name, of words, before a value.
+    def _share_before(self, place: Place, value: FoundValue) -> float:
+        """Return which part of a property's name the question has right before a value, 0 to 1.
 
-        "the bank's country is Malta" does, of ``bank_country``; a single word may be a class.
+        "The bank's country is Malta" has all of ``bank_country``, "the sender bank in Malta" two
+        words of ``sender_bank_country``. 0 for one word of several, which may be a class.
         """
         name, mentions = relation_phrase(place.property.name).split(), self._read.mentions
-        first = mentions.at(value.start)
+        first, said = mentions.at(value.start), {*self._read.words_of(place)}
         before = [at for at in range(first) if mentions.words[at] not in _JOINING][-len(name) :]
-        said = {*self._read.words_of(place)}
-        return 1 < len(name) == len(before) and said.issuperset(before)
+        found = len(said.intersection(before))
+        return found / len(name) if found > 1 else 0.0
 
     def _is_alike(self, value: FoundValue) -> bool:
         """Return whether the question names another entity with one of the value's relations."""
@@ -380,7 +389,7 @@ class ConditionSearch:
         times = WEIGHTS["unused_literal_of_triples"] if self._read.plain else 1.0
         times += WEIGHTS["unused_comparison"] * (literal.operator not in ("=", "contains"))
         yield replace(state, score=state.score + times * UNUSED[kind])
-        close = self._closeness(literal, places)
+        close = self._closeness(literal, places, pattern)
         said = literal.said if literal.said >= 0 else literal.start
         denied = literal.operator in OPPOSITE and denies_comparison(self._read.question, said)
         yield from self._either(state, literal, pattern, places)
@@ -512,7 +521,9 @@ class ConditionSearch:
         ]
         return name in last or (names_class(after, name) and not last)
 
-    def _closeness(self, literal: Stating, places: Sequence[Place]) -> dict[object, float]:
+    def _closeness(
+        self, literal: Stating, places: Sequence[Place], pattern: Pattern
+    ) -> dict[object, float]:
         """Return for each property, by reference, a score for the distance of literal and mention.
 
         In "born after 1970 and acting in films released before 2000" each year is beside its word.
@@ -531,12 +542,61 @@ class ConditionSearch:
             away[place.ref] = min(found, default=99) + _UNSAID * unsaid
         nearest = min(away.values(), default=99)
         sure = WEIGHTS["literal_near_mention"] * (nearest <= _NEAR)
-        close = {ref: sure if far == nearest else -sure for ref, far in away.items()}
+        close = {
+            one.ref: (sure if away[one.ref] == nearest else -sure)
+            + WEIGHTS["value_named"] * self._is_right_before(one, literal)
+            + WEIGHTS["value_of_node"] * self._is_of_node(one.ref.owner, literal.start, pattern)
+            for one in places
+        }
+        if nearest > _NEAR and not self._read.plain:  # "reviews mentioning 'soup'"
+            owners_ = {one.ref: self._since_owner(one, first, pattern) for one in places}
+            nearest = min(owners_.values(), default=99)
+            for ref, far in owners_.items():
+                close[ref] += WEIGHTS["literal_near_class"] * (far == nearest <= _NEAR)
         if literal.read is not None and literal.read.unit == "s":  # less than 24 months
             lasts = {one.ref for one in places if measured("long age", self._read.called(one))}
             span = WEIGHTS["time_span"] * bool(lasts)
             close = {ref: near + (span if ref in lasts else -span) for ref, near in close.items()}
         return close
+
+    def _since_owner(self, place: Place, first: int, pattern: Pattern) -> int:
+        """Return the number of words from a mention of a property's owner to the word ``first``.
+
+        99 if there is none before it.
+        """
+        before = (first - at for at in self._read.node_words(pattern, place) if at < first)
+        return min(before, default=99)
+
+    def _is_of_node(self, owner: object, start: int, pattern: Pattern) -> int:
+        """Return 1 if the value at ``start`` belongs to a node of a class with two nodes, -1 if not.
+
+        In "clients over 40 who know clients under 30" the first number is of the clients that are
+        asked for, the second of the others. 0 if the class is mentioned less than twice before it.
+        """
+        if not isinstance(owner, NodeRef) or self._read.plain:
+            return 0
+        name = pattern.nodes[owner.node]
+        same = [node for node, one in enumerate(pattern.nodes) if one == name]
+        if len(same) < 2 or not name:
+            return 0
+        same.sort(key=lambda node: pattern.away[node])
+        said = sorted({*self._read.class_words(name), *self._read.others_said})
+        before = sum(at < self._read.mentions.at(start) for at in said)
+        if len(said) < 2 or not before:
+            return 0
+        return 1 if same[min(before, len(same)) - 1] == owner.node else -1
+
+    def _is_right_before(self, place: Place, literal: Stating) -> bool:
+        """Return whether a property's whole name ends right before a literal's comparing words.
+
+        "An amount less than 500" compares no other number.
+        """
+        mentions, name = self._read.mentions, place.property.name
+        before = mentions.at(literal.said) - 1 if literal.said > 0 else -1
+        while before > 0 and mentions.words[before] in _JOINING:
+            before -= 1
+        whole = before >= 0 and mentions.share(name, place.owned[1]) == 1
+        return whole and before in self._read.words_of(place)
 
     def _compared(self, places: Sequence[Place]) -> list[Comparison]:
         """Return comparisons of two mentioned properties: "more than their budget"; [] if none."""
@@ -560,7 +620,32 @@ class ConditionSearch:
                 same = left.is_number == right.is_number
                 if left.ref != right.ref and same and sign - 7 <= place < sign:
                     found.append(Comparison(left.ref, operator, right.ref))  # type: ignore[arg-type]
-        return found
+        return found + self._alike(places)
+
+    def _alike(self, places: Sequence[Place]) -> list[Comparison]:
+        """Return comparisons of two properties: sender and receiver "from the same country".
+
+        Their names, of several words, are said whole and end alike; the longest names count. [] if
+        the question does not say that something is the same or different.
+        """
+        operator = same_or_different(self._read.question)
+        if not operator:
+            return []
+        whole = {
+            place: stems(place.property.name)
+            for place in places
+            if place.property.type not in ("boolean", "point") and not place.property.many
+            if " " in relation_phrase(place.property.name)
+            if self._read.mentions.share(place.property.name) == 1
+        }
+        pairs = [
+            (len(whole[one]) + len(whole[other]), Comparison(one.ref, operator, other.ref))
+            for one, other in combinations(whole, 2)
+            if one.property.name != other.property.name
+            if one.property.type == other.property.type and whole[one][-1] == whole[other][-1]
+        ]
+        most = max((size for size, _ in pairs), default=0)
+        return [one for size, one in pairs if size == most]
 
     def _averaged(self, places: Sequence[Place]) -> list[tuple[float, Comparison]]:
         """Return scored comparisons with a property's average: "more than the average salary".
@@ -611,6 +696,7 @@ class ConditionSearch:
         named = [one for one in places
                  if one.property.type == "boolean" and self._read.words_of(one)]  # fmt: skip
         used = {name for *_, name in state.used}
+        spent = {at for one in places if one.owned in state.used for at in self._read.words_of(one)}
         for place in places:
             if won and place.is_number and PLACE.search(place.property.name):
                 odds = self._read.properties[place.owned][0]
@@ -621,7 +707,7 @@ class ConditionSearch:
                 if flagged := self._with_flag(state, place, several=len(named) > 1):
                     yield flagged
             else:
-                yield from self._with_existence(state, place)
+                yield from self._with_existence(state, place, spent)
         if len(named) > 1:  # each of them
             every = state
             for place in named:
@@ -649,10 +735,12 @@ class ConditionSearch:
             denied = bool(self._read.denied(3) & said)
         return self._add(state, place, "=", denied == opposite, worth)
 
-    def _with_existence(self, state: ConditionState, place: Place) -> Iterator[ConditionState]:
+    def _with_existence(
+        self, state: ConditionState, place: Place, spent: set[int]
+    ) -> Iterator[ConditionState]:
         """Yield the state in which a property must have a value, or none, if the question says so.
 
-        Who is alive has no date of death.
+        Who is alive has no date of death. ``spent``: positions of words of compared properties.
         """
         read, name = self._read, place.property.name
         if DEATH.search(name):
@@ -665,7 +753,7 @@ class ConditionSearch:
         none = bool(read.denied(3) & words) and share >= least
         none |= place.is_number and self._is_denied(place)
         denied = bool(NO.search(read.bare))
-        there = 2 * odds > 1 and words and (denied or read.mentions.after(_HAVING) & words)
+        there = 2 * odds > 1 and words - spent and (denied or read.mentions.after(_HAVING) & words)
         if none or there:
             one = self._there(place, there=not denied)
             worth = max(0, odds) + WEIGHTS["flag_said"] if none else 0.0

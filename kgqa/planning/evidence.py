@@ -74,6 +74,7 @@ _WHOLE = {
     "hops": WEIGHTS["hops"],
 }
 _VERBS = english_words("verbs")
+_OTHERS = english_words("others")
 _CHOICE = re.compile(r"[,:;] [^,:;?]+(?:, [^,:;?]+)*,? or [^?]+\W*$", re.IGNORECASE)
 _OTHER = re.compile(r"(?:an)?other")
 _OF_ROWS = 1  # least log-odds of a table's rows, if no name is the requested noun
@@ -196,6 +197,11 @@ class QuestionReading:
         for hop, (used, *others) in self.hops.items():
             if held & {hop[0], hop[2]}:
                 self.hops[hop] = [max(used, WEIGHTS["value_class_odds"]), *others]
+        for name in self.classes:  # "the bank country" is no country
+            said = {*self.class_words(name)}
+            if said and said <= self.of_properties:
+                used, *others = self.classes[name]
+                self.classes[name] = [min(used, WEIGHTS["value_class_odds"]), *others]
 
     @cached_property
     def held_by(self) -> set[str]:
@@ -222,7 +228,12 @@ class QuestionReading:
                     first, self.phrases[hop]
                 )
                 self.hops[hop] = [used + more, *others]
+        named = {at for some in self.class_mentions.values() for at in some}
+        bare = [word for at, word in enumerate(self.mentions.words) if at not in named]
         for hops in pairs.values():
+            beside = {hop: says(bare, self.phrases[hop]) for hop in hops}
+            if any(beside.values()):  # "filings" are a class, where an originator is mentioned, too
+                self.said.update(beside)
             said = any(self.said[hop] for hop in hops)
             for hop in hops if len({one[1] for one in hops}) > 1 and said else ():
                 used, *others = self.hops[hop]
@@ -397,7 +408,8 @@ class QuestionReading:
         found = self._words.get(place.owned)
         if found is None:
             owner = "" if place.owned[1] in self.parts.value_nodes else place.owned[1]
-            found = self._words[place.owned] = self.mentions.of(self.called(place), owner)
+            found = self.mentions.of(self.called(place), owner)
+            found = self._words[place.owned] = [at for at in found if at not in self._of_counts]
         return found
 
     def called(self, place: Place) -> str:
@@ -426,6 +438,7 @@ class QuestionReading:
             for value in self.values
             for at in range(self.mentions.at(value.start), self.mentions.at(value.end - 1) + 1)
         }
+        taken |= self.of_properties
         pairs = re.findall(r"(\w+)(?= (\w+[^\Ws]s)\b)", self.question.lower())
         known = {stem(word) for text in self.parts.words for word in text.split()}
         joined = {one for one, noun in pairs if stem(noun) not in known}  # "car manufacturers"
@@ -437,6 +450,32 @@ class QuestionReading:
             and relation_phrase(name).rpartition(" ")[2] not in joined
             if (words := {*self.class_words(name)} - taken)
         }
+
+    @cached_property
+    def _of_counts(self) -> set[int]:
+        """The positions of "number" where it is one of things: "the number of orders"."""
+        words, things = self.mentions.words, set().union(*self.class_mentions.values())
+        return {
+            at
+            for at, word in enumerate(words[:-2])
+            if word == "number" and words[at + 1] == "of" and things & {at + 2, at + 3}
+        }
+
+    @cached_property
+    def of_properties(self) -> set[int]:
+        """The word positions of properties whose names, of several words, are said whole.
+
+        "The bank country" is one property of a filing, and mentions no class Country.
+        """
+        owned = [(owner, relation_phrase(name)) for _, owner, name in self.properties]
+        found = (self.mentions.whole(phrase) for owner, phrase in owned
+                 if " " in phrase and stem(phrase.split()[-1]) not in stems(owner))  # fmt: skip
+        return set().union(*found)
+
+    @cached_property
+    def others_said(self) -> set[int]:
+        """The positions of words for another one: "someone", "others"."""
+        return {at for at, word in enumerate(self.mentions.words) if word in _OTHERS}
 
     @cached_property
     def others(self) -> set[str]:

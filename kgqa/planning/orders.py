@@ -8,6 +8,8 @@ from functools import partial
 from heapq import nlargest
 from typing import TYPE_CHECKING
 
+from kgqa.lexicon.english import words as english_words
+from kgqa.paths.words import relation_phrase
 from kgqa.planning.evidence import MOST_ODDS, is_id
 from kgqa.planning.place_words import says_age
 from kgqa.planning.question_words import ORDERED, is_dated, ranks_by_nothing, superlative
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 WEIGHTS = weights("planning")
 MOST = re.compile(r"most|fewest|least")
+_COORDINATES = english_words("coordinates")
 _ORDERS = 4  # orders kept of one output
 _FIRST = re.compile(r"\b(?:first|earliest)\b", re.I)
 _LAST = re.compile(
@@ -149,9 +152,11 @@ class OrderSearch:
 
     def _has_no_best(self, place: Place) -> bool:
         """Return whether no value of a property is above others; names in an order are left out."""
-        kind = place.property.type
+        kind, name = place.property.type, relation_phrase(place.property.name).split()
         if kind in ("boolean", "point") or place.property.unordered:
             return True
+        if _COORDINATES.intersection(name) and not self._best & {*self._read.words_of(place)}:
+            return not self._read.measures(place)
         return kind == "text" and not ORDERED.search(self._read.question)
 
     def _dated(self, place: Place, weight: float, descending: bool) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from kgqa.lexicon.english import words as english_words
@@ -128,6 +129,7 @@ _SUPERLATIVE = re.compile(
     r"most|least|fewest|best|worst|(?!(?:inter|for|requ|sugg|gu|t)est)\w{3,}est|top|maximum|minimum|max|min"
 )
 _SMALL = english_words("in_names")
+_NUMBERS = english_words("numbers")
 
 
 _WORD = re.compile(r"[^\W_a-z]{2,}(?![a-z])|[^\W_A-Z]+|[A-Z][^\W_A-Z]*")  # camelCase, too
@@ -189,7 +191,7 @@ class Mentions:
         own = roots - little
         roots = own or roots
         years = {root for root in roots if len(root) == 2 and root.isdigit()}  # 85 of 1985
-        owned = set() if own else self._inside(owner)
+        owned = set() if own else self.whole(owner)
         return [
             at
             for at, word in enumerate(self.words)
@@ -197,17 +199,22 @@ class Mentions:
             and at not in owned
         ]
 
-    def _inside(self, name: str) -> set[int]:
-        """Return the positions where all words of a name of several words follow one another."""
+    def whole(self, name: str) -> set[int]:
+        """Return the positions where all words of a name of several words follow one another.
+
+        >>> Mentions("Loans whose bank's country is Malta").whole("bankCountry") == {2, 4}
+        True
+        """
         roots = [_root(word) for word in relation_phrase(name).split()]
+        places = [at for at, word in enumerate(self.words) if word != "s"]  # "the bank's country"
         if len(roots) < 2:
             return set()
-        starts = range(len(self.words) - len(roots) + 1)
         return {
             at
-            for start in starts
-            if all(_begins(self.words[start + i], {root}) for i, root in enumerate(roots))
-            for at in range(start, start + len(roots))
+            for start in range(len(places) - len(roots) + 1)
+            for some in [places[start : start + len(roots)]]
+            if all(_begins(self.words[at], {root}) for at, root in zip(some, roots, strict=True))
+            for at in some
         }
 
     def _as_it_is(self, name: str) -> list[int]:
@@ -250,9 +257,19 @@ class Mentions:
     def of_best(self) -> set[int]:
         """The positions of the words that a superlative, or an order "by", may be about."""
         by = re.compile(r"by|term|based|according")
-        return self.after(_SUPERLATIVE, 3) | (
-            self.after(by, 4) if asks_order(self.words) else set()
-        )
+        few = {  # "the top 5 town halls" are ordered by something else
+            at + far
+            for at, (word, number) in enumerate(pairwise(self.words))
+            if word in ("top", "best", "worst") and (number.isdigit() or number in _NUMBERS)
+            for far in (1, 2, 3)
+        }
+        best = {
+            at + far
+            for at, word in enumerate(self.words)
+            if _SUPERLATIVE.fullmatch(word) and at + 1 not in few
+            for far in (1, 2, 3)
+        }
+        return best | (self.after(by, 4) if asks_order(self.words) else set())
 
 
 _PLAIN = frozenset(map(stem, english_words("plain")))

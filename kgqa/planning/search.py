@@ -308,12 +308,14 @@ class PlanSearch:
         idle = 0
         for number, hop in enumerate(plan.hops):
             name, source = plan.nodes[hop.target], plan.nodes[hop.source]
-            # the words of a class say no relation that is called like it
+            # the words of a class, or of a property, say no relation that is called like it
             words = {*self._read.mentions.of(hop.relation)} - {*self._read.class_words(source)}
+            words -= self._read.of_properties
             said = bool(words) and relations.count(hop.relation) == 1
             round_ = len(plan.hops) > 1 and name == source and not said
             if round_ or not (said or used & {NodeRef(hop.target), HopRef(number)}):
-                idle += plan.nodes.count(name) > 1 or not self._read.class_words(name)
+                named = {*self._read.class_words(name)} - self._read.of_properties
+                idle += plan.nodes.count(name) > 1 or not named
         return idle
 
     @staticmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -117,6 +117,28 @@ def asks_duration(question: str) -> bool:
     False
     """
     return bool(_LASTING.search(question))
+
+
+_ALIKE = re.compile(
+    r"\b(?:(?P<same>the same|identical|equals?|match(?:es)?|coincides?)"
+    r"|different|differs?|not the same|unequal)\b",
+    re.IGNORECASE,
+)
+
+
+def same_or_different(question: str) -> Literal["=", "<>", ""]:
+    """Return "=" or "<>" if a question says that values are the same or different, else "".
+
+    >>> same_or_different("Who lives and works in the same town?")
+    '='
+    >>> same_or_different("Whose two towns are different?"), same_or_different("Who lives here?")
+    ('<>', '')
+    """
+    found = _ALIKE.search(question)
+    if found is None:
+        return ""
+    denied = re.search(r"\b(?:not|n't|never)\s+$", question[: found.start()], re.IGNORECASE)
+    return "=" if bool(found["same"]) != bool(denied) else "<>"
 
 
 def asks_which_time(question: str) -> str:

@@ -125,6 +125,13 @@ _ABOUT: dict[str, tuple[str, int, int]] = {  # -> a question about x, the signs 
 _BY_ADJECTIVE = {word: meant for words, meant in _ABOUT.items() for word in words.split()}
 _THAN = re.compile(r"\b(?:(no|not) )?(\w+er|more (\w+)|less (\w+)) than(?: the)?$", re.IGNORECASE)
 _FILLER = r"(?:\s+(?:or equal to|than|the(?: year)?|year|a|an|age|of))*"
+_OR_EQUAL, _EQUAL_TO_OR = "or equal to", "equal to or "
+_OR_EQUAL_TO: dict[Operator, Operator] = {"<": "<=", ">": ">="}
+_SIGN = re.compile(r"(<=|=<|>=|=>|<>|!=|[<>≤≥≠])\s*$")
+_BY_SIGN: dict[str, Operator] = {  # the characters of each sign in one order
+    "=<": "<=", "≤": "<=", "<": "<", ">=": ">=", "≥": ">=", ">": ">", "><": "<>", "≠": "<>",
+    "=!": "<>",
+}  # fmt: skip
 _QUANTITY = re.compile(AMOUNT)
 _NO_UNIT = FUNCTION | {"or", "and", "that", "who", "which"}
 _SUPERLATIVE = re.compile(
@@ -450,6 +457,8 @@ def _by_comparative(before: str, value: Value | None) -> tuple[Operator, int] | 
     dated = value is not None and value.days and _adjective(than[2].lower()) in ("old", "young")
     up = ((meant[1] if dated else meant[2] or meant[1]) > 0) != bool(than[4])
     operators: tuple[Operator, Operator] = ("<=", ">=") if than[1] else (">", "<")
+    if before[: than.start()].casefold().endswith(_EQUAL_TO_OR):
+        operators = (">=", "<=")
     return operators[not up], than.start()
 
 
@@ -463,10 +472,14 @@ def _by_words(
     for words, operator in _AFTER:
         if re.match(words, after, re.IGNORECASE):
             return operator, start
+    if (sign := _SIGN.search(before)) is not None:
+        return _BY_SIGN["".join(sorted(sign[1], reverse=True))], sign.start()
     for words, operator in _BEFORE:
         match = re.search(rf"\b(?:{words}){_FILLER}$", before, re.IGNORECASE)
         if match and (value is None or value.days or not match[0].lower().startswith("by")):
-            return operator, match.start()
+            said = before[: match.start()].casefold().endswith(_EQUAL_TO_OR)
+            equal = operator in _OR_EQUAL_TO and (said or _OR_EQUAL in match[0].casefold())
+            return _OR_EQUAL_TO[operator] if equal else operator, match.start()
     return None
 
 

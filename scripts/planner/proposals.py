@@ -130,19 +130,26 @@ class Filled:
 
     def write(self, folder: Path) -> None:
         """Write the files."""
-        ids = {}
+        ids, asked = {}, dict[str, list[str]]()
         for name, own in self._schema.classes.items():
             things = [f"{name}-{at}" for at in range(self._size(name, own))]
             ids[name] = things
             header = [":ID", ":LABEL", *_typed(own)]
             columns = [self._column(name, one, type_, len(things)) for one, type_ in own.items()]
             rows = [[id_, name, *cells] for id_, *cells in zip(things, *columns, strict=True)]
+            known = [{*self._values.get((name, one), ())} for one in own]
+            asked[name] = [
+                row[0] for row in rows if any(map(set.__contains__, known, map(str, row[2:])))
+            ]
             self._table(folder / f"things of {len(ids)}.csv", header, rows)
         for number, (head, relation, tail) in enumerate(self._schema.relations):
             own = self._schema.facts.get(relation, {})
             many = max(2, int(_EDGES * len(ids[head]) + 0.5))
             ends = {(self._random.choice(ids[head]), self._random.choice(ids[tail]))
                     for _ in range(many)}  # fmt: skip
+            # what a question names has each relation: else the right plan gives nothing
+            ends |= {(one, self._random.choice(ids[tail])) for one in asked[head]}
+            ends |= {(self._random.choice(ids[head]), one) for one in asked[tail]}
             header = [":START_ID", ":END_ID", ":TYPE", *_typed(own)]
             columns = [self._column(relation, one, type_, len(ends)) for one, type_ in own.items()]
             rows = [[*pair, relation, *cells]

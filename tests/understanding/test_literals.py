@@ -40,6 +40,21 @@ def test_a_day_in_numbers_is_one_date(question: str, day: str | None) -> None:
     assert read == ([] if day is None else [day])
 
 
+@pytest.mark.parametrize(
+    ("words", "operator"),
+    [
+        ("greater than or equal to 3", ">="), ("equal to or greater than 3", ">="),
+        ("less than or equal to 3", "<="), ("equal to or less than 3", "<="),
+        ("higher than or equal to 3", ">="), ("no less than 3", ">="), ("below 3", "<"),
+        (">= 3", ">="), ("<=3", "<="), ("≥ 3", ">="), ("> 3", ">"), ("< 3", "<"), ("!= 3", "<>"),
+        ("= 3", "="),
+    ],
+)  # fmt: skip
+def test_a_bound_may_be_reached_where_the_question_says_so(words: str, operator: str) -> None:
+    (one,) = stated(f"Which books have a score {words}?").literals
+    assert (one.operator, one.value) == (operator, 3)
+
+
 @given(DAYS)
 def test_a_date_is_the_same_day_however_it_is_written(day: date) -> None:
     month = day.strftime("%B")
