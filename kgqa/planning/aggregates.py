@@ -20,8 +20,10 @@ from kgqa.planning.question_words import (
     ORDERED,
     PREPOSITION,
     asks_one,
+    asks_order,
     is_year,
     ordinal,
+    ranks_by_nothing,
 )
 from kgqa.planning.two_step_plans import best_first, counted_after
 from kgqa.queries.check import NUMBERS
@@ -103,6 +105,8 @@ class WholeSearch:
         self._known = KnownPlaces(reading)
         self._orders = OrderSearch(reading, self._known)
         self._before_no = self._named_before_no()
+        self._by_nothing = not reading.plain and ranks_by_nothing(reading.question)
+        self._best = not reading.plain and asks_order(reading.mentions.words)
 
     def wholes(
         self, pattern: Pattern, places: Sequence[Place], state: ConditionState
@@ -235,7 +239,8 @@ class WholeSearch:
         if owner != NodeRef(0) and self._near(_DIFFERENT, place, known) > 0:
             yield _Grouped(NodeRef(0), Aggregate("count", place.ref)), group + having
         grouping = place.of_answer and not self._read.is_name(place)
-        if grouping and (odds > -2 or self._is_of_each(place)):
+        asked = self._by_nothing and called
+        if grouping and (odds > -2 or asked or self._is_of_each(place)):
             odds = self._read.classes[answer][2] + max(odds, -2)
             yield _Grouped(place.ref, Aggregate("count", NodeRef(0))), group + odds + having - 1
 
@@ -304,9 +309,10 @@ class WholeSearch:
             return
         yield _Total(item), odds + WEIGHTS["total_beside_each"] * each
         for other in places:
-            if each and other.of_answer and other.ref != place.ref:
+            asked = self._best and self._read.asks_for(other) and not self._read.is_name(other)
+            if (each or asked) and other.of_answer and other.ref != place.ref:
                 by = self._read.properties[other.owned][2]
-                if by > -1 or self._is_of_each(other):
+                if by > -1 or asked or self._is_of_each(other):
                     yield _Grouped(other.ref, item), odds + max(by, -1)
 
     def _is_of_each(self, place: Place) -> bool:
@@ -488,8 +494,7 @@ class WholeSearch:
         given = [
             place
             for place in shown
-            if self._read.asks_for(place)
-            or not any({*self._read.words_of(place)} <= words for words in named)
+            if self._read.asks_for(place) or not self._is_of_other(place, named)
             if not any(one.left == place.ref and one.right == (True,) for one in state.where)
             and not (place.of_answer and self._read.is_name(place))
             and not self._is_of_hop(pattern, place)
@@ -499,6 +504,15 @@ class WholeSearch:
             key=lambda one: (not self._read.asks_for(one), -self._read.properties[one.owned][2])
         )
         return given
+
+    def _is_of_other(self, place: Place, named: Sequence[set[int]]) -> bool:
+        """Return whether all words that mention a property name something else.
+
+        ``named``: the positions of the words for that. "Its bank's country is Malta" asks for no
+        further country.
+        """
+        words = {*self._read.words_of(place)}
+        return bool(words) and any(words <= other for other in named)
 
     def _nodes_beside(self, pattern: Pattern, state: ConditionState) -> list[NodeRef]:
         """Return the nodes that the question lists as columns; compared ones are left out."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from kgqa.graph.moments import length_text
 from kgqa.graph.quantities import UNITS
 from kgqa.lexicon.english import opposites
+from kgqa.lexicon.english import words as english_words
 from kgqa.paths.words import relation_phrase
 from kgqa.planning.bounds import bound_before, compared
 from kgqa.planning.evidence import UNUSED, is_id
@@ -62,9 +63,7 @@ _EQUAL: dict[tuple[bool, bool], Operator] = {  # by whether there are several, a
 }  # fmt: skip
 _LIVING: dict[Operator, re.Pattern[str]] = {"missing": ALIVE, "not missing": DEAD}
 _ANY = re.compile(r"any|some")
-_JOINING = frozenset(
-    ["s", "is", "was", "are", "of", "in", "the", "equals", "equal", "to", "called"]
-)
+_JOINING = english_words("joining")
 _HAVING = re.compile(r"with|have|has|having|had|includ\w*|known|whose")
 
 
@@ -274,12 +273,17 @@ class ConditionSearch:
         self, state: ConditionState, value: FoundValue, pattern: Pattern, places: Sequence[Place]
     ) -> Iterator[_Holding]:
         """Yield the properties, then the nodes, that a stored value may be a condition on."""
+        shares = {
+            place.ref: self._share_before(place, value)
+            for place in places if place.owned in value.fields
+        }  # fmt: skip
+        most = max(shares.values(), default=0.0)
         for place in places:
             if stored := value.fields.get(place.owned):
                 node, is_name = _node_of(place.ref.owner, pattern), self._read.is_name(place)
                 names = state.names | {place.ref} if is_name and not node else state.names
                 odds = self._odds(state, place)
-                odds += WEIGHTS["value_named"] * self._share_before(place, value)
+                odds += WEIGHTS["value_named"] * most * (shares[place.ref] == most)
                 odds += WEIGHTS["value_of_node"] * self._is_of_node(
                     place.ref.owner, value.start, pattern
                 )
@@ -568,7 +572,7 @@ class ConditionSearch:
         return min(before, default=99)
 
     def _is_of_node(self, owner: object, start: int, pattern: Pattern) -> int:
-        """Return 1 if the value at ``start`` belongs to a node of a class with two nodes, -1 if not.
+        """Return whether the value at ``start`` belongs to a node of a class with two: 1, else -1.
 
         In "clients over 40 who know clients under 30" the first number is of the clients that are
         asked for, the second of the others. 0 if the class is mentioned less than twice before it.
@@ -592,9 +596,7 @@ class ConditionSearch:
         "An amount less than 500" compares no other number.
         """
         mentions, name = self._read.mentions, place.property.name
-        before = mentions.at(literal.said) - 1 if literal.said > 0 else -1
-        while before > 0 and mentions.words[before] in _JOINING:
-            before -= 1
+        before = mentions.last_before(mentions.at(literal.said)) if literal.said > 0 else -1
         whole = before >= 0 and mentions.share(name, place.owned[1]) == 1
         return whole and before in self._read.words_of(place)
 

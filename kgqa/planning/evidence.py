@@ -30,11 +30,11 @@ from kgqa.planning.question_words import (
 from kgqa.planning.schema_parts import ENTITY, FoundValue, Owned, SchemaParts
 from kgqa.queries.check import NUMBERS
 from kgqa.queries.plan import Hop, HopRef, NodeRef, PropertyRef
-from kgqa.understanding.asked import asks_best, asks_calculated
+from kgqa.understanding.asked import asks_best, asks_calculated, same_or_different
 from kgqa.weights import weights
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from kgqa.graph.schema import Property
@@ -199,9 +199,13 @@ class QuestionReading:
                 self.hops[hop] = [max(used, WEIGHTS["value_class_odds"]), *others]
         for name in self.classes:  # "the bank country" is no country
             said = {*self.class_words(name)}
-            if said and said <= self.of_properties:
+            if said and said <= self.of_compared:
                 used, *others = self.classes[name]
                 self.classes[name] = [min(used, WEIGHTS["value_class_odds"]), *others]
+        for hop, (used, *others) in self.hops.items():
+            said = {*self.mentions.of(hop[1])}
+            if said and said <= self.of_compared:
+                self.hops[hop] = [min(used, WEIGHTS["value_class_odds"]), *others]
 
     @cached_property
     def held_by(self) -> set[str]:
@@ -228,12 +232,8 @@ class QuestionReading:
                     first, self.phrases[hop]
                 )
                 self.hops[hop] = [used + more, *others]
-        named = {at for some in self.class_mentions.values() for at in some}
-        bare = [word for at, word in enumerate(self.mentions.words) if at not in named]
+        self._leave_classes_out(pairs.values())
         for hops in pairs.values():
-            beside = {hop: says(bare, self.phrases[hop]) for hop in hops}
-            if any(beside.values()):  # "filings" are a class, where an originator is mentioned, too
-                self.said.update(beside)
             said = any(self.said[hop] for hop in hops)
             for hop in hops if len({one[1] for one in hops}) > 1 and said else ():
                 used, *others = self.hops[hop]
@@ -251,6 +251,19 @@ class QuestionReading:
             if any(not says(words, " ".join(rest)) for rest in beyond):
                 used, *others = self.hops[hop]  # "formerly owned by", of "owned by"
                 self.hops[hop] = [used + WEIGHTS["relation_says_more"], *others]
+
+    def _leave_classes_out(self, alike: Iterable[Sequence[tuple[str, str, str]]]) -> None:
+        """Let no class mention a relation between two classes that have one mentioned otherwise.
+
+        Parcels are things, and not what was parcelled, where the sender is mentioned, too.
+        ``alike``: the relations between each two classes.
+        """
+        named = {at for some in self.class_mentions.values() for at in some}
+        bare = [word for at, word in enumerate(self.mentions.words) if at not in named]
+        for hops in alike:
+            otherwise = {hop: says(bare, self.phrases[hop]) for hop in hops}
+            if any(otherwise.values()):
+                self.said.update(otherwise)
 
     def _phrase(self, hop: tuple[str, str, str]) -> str:
         """Return a relation's words without those of its head class: of "bridge type", "type"."""
@@ -321,8 +334,11 @@ class QuestionReading:
 
     @cached_property
     def asks_average(self) -> bool:
-        """Whether an average is requested, not just compared with."""
-        return AVERAGE.search(AVERAGED.sub(" ", self.question)) is not None
+        """Whether an average is requested, not just compared with, nor part of a name."""
+        bare = AVERAGED.sub(lambda said: " " * len(said[0]), self.question)
+        found = (self.mentions.at(one.start()) for one in AVERAGE.finditer(bare))
+        named = set().union(*self._said_whole)
+        return any(at not in named for at in found)
 
     @cached_property
     def revenue(self) -> bool:
@@ -438,7 +454,7 @@ class QuestionReading:
             for value in self.values
             for at in range(self.mentions.at(value.start), self.mentions.at(value.end - 1) + 1)
         }
-        taken |= self.of_properties
+        taken |= self.of_compared
         pairs = re.findall(r"(\w+)(?= (\w+[^\Ws]s)\b)", self.question.lower())
         known = {stem(word) for text in self.parts.words for word in text.split()}
         joined = {one for one, noun in pairs if stem(noun) not in known}  # "car manufacturers"
@@ -462,15 +478,30 @@ class QuestionReading:
         }
 
     @cached_property
-    def of_properties(self) -> set[int]:
-        """The word positions of properties whose names, of several words, are said whole.
+    def _said_whole(self) -> list[set[int]]:
+        """The word positions of each property whose name, of several words, is said whole.
 
-        "The bank country" is one property of a filing, and mentions no class Country.
+        Left out are those that end in a word of their owner: the city of ``city_name`` is one.
         """
         owned = [(owner, relation_phrase(name)) for _, owner, name in self.properties]
-        found = (self.mentions.whole(phrase) for owner, phrase in owned
-                 if " " in phrase and stem(phrase.split()[-1]) not in stems(owner))  # fmt: skip
-        return set().union(*found)
+        found = [self.mentions.whole(phrase) for owner, phrase in owned
+                 if " " in phrase and stem(phrase.split()[-1]) not in stems(owner)]  # fmt: skip
+        return [one for one in found if one]
+
+    @cached_property
+    def of_compared(self) -> set[int]:
+        """The word positions of properties that are said whole and compared.
+
+        "The bank country is Malta" is about one property of a filing, and no Country. A value or
+        a comparison follows their names, or they are the same or different.
+        """
+        if self.plain:
+            return set()
+        starts = [value.start for value in self.values]
+        starts += [one.said if one.said >= 0 else one.start for one in self.stated.literals]
+        before = {self.mentions.last_before(self.mentions.at(start)) for start in starts}
+        alike = bool(same_or_different(self.question))
+        return set().union(*(one for one in self._said_whole if alike or max(one) in before))
 
     @cached_property
     def others_said(self) -> set[int]:

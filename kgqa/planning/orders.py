@@ -70,7 +70,8 @@ class OrderSearch:
             if ordered and not descending and not _DOWN.search(self._read.question):
                 logp += WEIGHTS["rising_order"]
             if number is not None and not barred:
-                orders.append((number, descending, logp + WEIGHTS["groups_ordered"]))
+                more = WEIGHTS["few_by_count"] * (self._by_nothing and descending)
+                orders.append((number, descending, logp + WEIGHTS["groups_ordered"] + more))
             if plain:
                 orders += (
                     (ref, descending, logp + weight)

@@ -130,6 +130,7 @@ _SUPERLATIVE = re.compile(
 )
 _SMALL = english_words("in_names")
 _NUMBERS = english_words("numbers")
+_JOINING = english_words("joining")
 
 
 _WORD = re.compile(r"[^\W_a-z]{2,}(?![a-z])|[^\W_A-Z]+|[A-Z][^\W_A-Z]*")  # camelCase, too
@@ -148,6 +149,11 @@ class Mentions:
     def at(self, position: int) -> int:
         """Return the index of the word at a character of the question, or of the one before it."""
         return sum(start <= position for start in self._starts) - 1
+
+    def last_before(self, word: int) -> int:
+        """Return the index of the last word before ``word`` that joins no name to its value."""
+        before = (at for at in range(word - 1, -1, -1) if self.words[at] not in _JOINING)
+        return next(before, -1)
 
     def start_of(self, word: int) -> int:
         """Return the character at which a word begins."""

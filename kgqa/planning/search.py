@@ -310,11 +310,11 @@ class PlanSearch:
             name, source = plan.nodes[hop.target], plan.nodes[hop.source]
             # the words of a class, or of a property, say no relation that is called like it
             words = {*self._read.mentions.of(hop.relation)} - {*self._read.class_words(source)}
-            words -= self._read.of_properties
+            words -= self._read.of_compared
             said = bool(words) and relations.count(hop.relation) == 1
             round_ = len(plan.hops) > 1 and name == source and not said
             if round_ or not (said or used & {NodeRef(hop.target), HopRef(number)}):
-                named = {*self._read.class_words(name)} - self._read.of_properties
+                named = {*self._read.class_words(name)} - self._read.of_compared
                 idle += plan.nodes.count(name) > 1 or not named
         return idle
 

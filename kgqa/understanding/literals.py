@@ -97,6 +97,7 @@ _LIMIT = re.compile(
     r"|\b(?:the|of any|limit(?:ed)?(?: \w+){0,2} to|are the|which|what)(?:\s+names? of)?)\s*$",
     re.IGNORECASE,
 )
+_EXACTLY = re.compile(r"\b(?:exactly|precisely|only|just)\s+$", re.IGNORECASE)
 _ALONE = re.compile(r"\b(?:top|first|bottom|limit(?:ed)?(?: \w+){0,2} to)\s*$", re.IGNORECASE)
 _ABOUT: dict[str, tuple[str, int, int]] = {  # -> a question about x, the signs of days, amounts
     "old eldest": ("how old is x? when was x built, founded or born?", -1, 1),
@@ -329,7 +330,7 @@ def _period(
 def _limit_and_numbers(question: str, taken: Sequence[bool]) -> tuple[int | None, list[Stating]]:
     """Return the number of answers requested, if any, and the numbers that compare something.
 
-    Ordinals and a bare "one" are left out.
+    Ordinals and a bare "one" are left out, not "exactly one".
     """
     limit: int | None = None
     numbers: list[Stating] = []
@@ -343,7 +344,8 @@ def _limit_and_numbers(question: str, taken: Sequence[bool]) -> tuple[int | None
         if limit is None and bare and counted and noun and _LIMIT.search(before):
             limit = int(size)
         elif not bare or not (
-            re.match(r"(?:st|nd|rd|th)\b", after) or question[start:end].lower() == "one"
+            re.match(r"(?:st|nd|rd|th)\b", after)
+            or (question[start:end].lower() == "one" and not _EXACTLY.search(before))
         ):
             numbers.append(number)
     return limit, numbers
@@ -610,6 +612,10 @@ def _adjective(word: str) -> str:
     return word
 
 
+# "involving a bank from 'Malta'" says nothing of the bank's name
+_OTHERWISE = r"(?:from|in|by|at|to|is|are|was|were|named|called|with|for)\b"
+
+
 def _text_operator(question: str, start: int) -> str:
     """Return the text operator stated before a quotation, such as "starts with"; by default "=".
 
@@ -619,7 +625,8 @@ def _text_operator(question: str, start: int) -> str:
     ends = (
         (r"(?:start|begin)(?:s|ning|ing)?(?: with)?(?: the (?:letters?|words?|text|prefix))?", "starts with"),
         (r"end(?:s|ing)?(?: with| in)(?: the (?:letters?|words?|text|suffix))?", "ends with"),
-        (r"(?:contain|includ|mention|featur|involv)(?:s|ing|e|es|ed)?(?: \w+){0,4}?|(?:with|has|have|having) the "
+        (r"(?:contain|includ|mention|featur|involv)(?:s|ing|e|es|ed)?"
+         rf"(?: (?!{_OTHERWISE})\w+){{0,4}}?|(?:with|has|have|having) the "
          r"(?:words?|terms?|phrases?|keywords?|text)(?: \w+)?|(?:the )?(?:word|term|phrase|keyword|substring)s?", "contains"),
     )  # fmt: skip
     denied = re.search(r"\b(?:not|n't|never)\s+(?:\w+\s+){0,3}$", before, re.IGNORECASE)

@@ -55,6 +55,28 @@ def test_a_bound_may_be_reached_where_the_question_says_so(words: str, operator:
     assert (one.operator, one.value) == (operator, 3)
 
 
+@pytest.mark.parametrize(
+    ("question", "operator"),
+    [
+        ("Which reviews mention 'soup'?", "contains"),
+        ("Which trips involve a boat called 'Ida'?", "="),
+        ("Which trips involve a boat from 'Malta'?", "="),
+        ("Which trips include the word 'sea'?", "contains"),
+    ],
+)
+def test_a_quotation_is_part_of_a_text_only_where_that_is_said(
+    question: str, operator: str
+) -> None:
+    assert [one.operator for one in stated(question).literals] == [operator]
+
+
+@pytest.mark.parametrize("words", ["exactly one author", "only one author", "just one author"])
+def test_one_is_a_number_where_it_is_stressed(words: str) -> None:
+    (one,) = stated(f"Which books have {words}?").literals
+    assert (one.operator, one.value) == ("=", 1)
+    assert not stated("Which one has an author?").literals
+
+
 @given(DAYS)
 def test_a_date_is_the_same_day_however_it_is_written(day: date) -> None:
     month = day.strftime("%B")

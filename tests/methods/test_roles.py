@@ -1,0 +1,109 @@
+"""A value belongs to what the question names before it, where several things could have it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import kgqa
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+COUNTRIES = ["Malta", "Norway", "Peru"]
+
+
+@pytest.fixture(scope="module")
+def couriers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
+    """Depots handle, send and receive parcels; clients know and review one another."""
+    nodes: list[dict[str, Any]] = []
+    steps: list[tuple[str, str, str]] = []
+
+    def node(id_: str, label: str, **properties: Any) -> None:
+        nodes.append({"type": "node", "id": id_, "labels": [label], "properties": properties})
+
+    for at, name in enumerate(COUNTRIES):
+        node(f"c{at}", "Country", name=name)
+    for at, name in enumerate(["Harbour Gate", "North Wharf", "Mill Yard", "Stone Quay"]):
+        node(f"d{at}", "Depot", name=name, latitude=10.5 + 3 * at, opened=1950 + at)
+        steps.append(("COUNTRY", f"d{at}", f"c{at % 3}"))
+    for at in range(24):
+        sender, receiver = at % 4, at * 5 % 3
+        node(
+            f"p{at}", "Parcel", weight=100 + 37 * at,
+            sender_depot_country=COUNTRIES[sender % 3], receiver_depot_country=COUNTRIES[receiver],
+        )  # fmt: skip
+        steps += [("PARCELLED", f"d{at % 5 % 3}", f"p{at}"), ("SENDER", f"p{at}", f"d{sender}"),
+                  ("RECEIVER", f"p{at}", f"d{receiver}")]  # fmt: skip
+    for at, (name, age) in enumerate([("Ada", 61), ("Ben", 24), ("Cleo", 45), ("Dora", 19)]):
+        node(f"k{at}", "Client", name=name, age=age)
+        node(f"v{at}", "Review", text=["good soup", "slow van", "soup was cold", "fine"][at])
+        steps += [("KNOWS", f"k{at}", f"k{(at + 1) % 4}"), ("WROTE", f"k{at}", f"v{at}")]
+    rows = nodes + [
+        {"type": "relationship", "id": f"r{at}", "label": label, "start": {"id": start},
+         "end": {"id": end}}
+        for at, (label, start, end) in enumerate(steps)
+    ]  # fmt: skip
+    home = tmp_path_factory.mktemp("couriers")
+    file = home / "couriers.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with kgqa.ingest("graph", file, kg="couriers", home=home / "home") as kg:
+        yield kg
+
+
+@pytest.mark.model
+@pytest.mark.parametrize(
+    ("question", "conditions"),
+    [
+        (
+            "How many parcels have a receiver depot in 'Malta'?",
+            ['Parcel.receiver_depot_country = "Malta"'],
+        ),
+        (
+            "How many parcels have a sender depot in 'Malta'?",
+            ['Parcel.sender_depot_country = "Malta"'],
+        ),
+        (
+            "How many parcels have the same sender depot country and receiver depot country?",
+            ["Parcel.receiver_depot_country = Parcel.sender_depot_country"],
+        ),
+        (
+            "How many parcels have a different sender depot country and receiver depot country?",
+            ["Parcel.receiver_depot_country <> Parcel.sender_depot_country"],
+        ),
+        (
+            "Which parcels have a receiver depot country of 'Peru' and a weight less than 300?",
+            ['Parcel.receiver_depot_country = "Peru"', "Parcel.weight < 300"],
+        ),
+        (
+            "Which clients with an age over 40 know clients with an age under 30?",
+            ["Client.age > 40", "Client#2.age < 30"],
+        ),
+        ("Which clients wrote reviews mentioning 'soup'?", ['Review.text contains "soup"']),
+    ],
+)
+def test_a_value_is_of_what_is_named_before_it(
+    couriers: kgqa.KG, question: str, conditions: list[str]
+) -> None:
+    plan = couriers.ask(question, method="query").plan
+    assert plan is not None
+    assert [plan.text_of(one) for one in plan.where] == conditions
+
+
+@pytest.mark.model
+def test_a_class_says_no_relation_beside_one_that_is_named(couriers: kgqa.KG) -> None:
+    """Parcels are things here, and not what a depot has parcelled."""
+    plan = couriers.ask(
+        "List the top 2 countries by the number of parcels where the sender depot is located.",
+        method="query",
+    ).plan
+    assert plan is not None
+    assert [hop.relation for hop in plan.hops] == ["COUNTRY", "SENDER"]
+
+
+@pytest.mark.model
+def test_the_best_few_are_not_ordered_by_where_they_are(couriers: kgqa.KG) -> None:
+    plan = couriers.ask("What are the top 2 depots?", method="query").plan
+    assert plan is None or "latitude" not in str(plan.order)
