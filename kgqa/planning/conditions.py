@@ -546,7 +546,7 @@ class ConditionSearch:
             away[place.ref] = min(found, default=99) + _UNSAID * unsaid
         nearest = min(away.values(), default=99)
         sure = WEIGHTS["literal_near_mention"] * (nearest <= _NEAR)
-        close = {
+        close: dict[object, float] = {
             one.ref: (sure if away[one.ref] == nearest else -sure)
             + WEIGHTS["value_named"] * self._is_right_before(one, literal)
             + WEIGHTS["value_of_node"] * self._is_of_node(one.ref.owner, literal.start, pattern)

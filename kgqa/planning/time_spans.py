@@ -163,7 +163,7 @@ def _spelt_out(plan: Plan, index: SchemaIndex) -> Plan:
                 return Without(hops, tuple(map(operand, where)))
         return one
 
-    changed = {
+    changed: dict[str, Any] = {
         name: tuple(map(operand, getattr(plan, name)))
         for name in ("where", "without", "group", "order", "give")
     }
