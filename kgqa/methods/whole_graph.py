@@ -30,6 +30,7 @@ from kgqa.understanding.asked import (
     asks_calculated,
     asks_compared,
     asks_denied,
+    asks_few,
     asks_repeated,
 )
 from kgqa.weights import weights
@@ -79,7 +80,7 @@ def cues_of(question: str, *, listed: bool) -> Cues:
     calculated = asks_calculated(question)
     return Cues(
         calculated,
-        not calculated and asks_best(as_superlative(question)),
+        not calculated and (asks_best(as_superlative(question)) or asks_few(question)),
         asks_repeated(question),
         asks_denied(question),
         listed,

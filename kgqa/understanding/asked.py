@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Literal
 
+from kgqa.lexicon.english import words
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -336,6 +338,18 @@ def asks_best(question: str) -> bool:
     (True, False)
     """
     return bool(BEST.search(question))
+
+
+_FEW = re.compile(rf"\b(?:top|best|bottom) (?:\d+|{'|'.join(sorted(words('numbers')))})\b", re.I)
+
+
+def asks_few(question: str) -> bool:
+    """Return whether a question asks for a stated number of the best.
+
+    >>> asks_few("The top 3 films by length"), asks_few("The first 3 films")
+    (True, False)
+    """
+    return bool(_FEW.search(question))
 
 
 _JOINED = r"(?:connected|related|linked|associated|tied)"
