@@ -488,9 +488,11 @@ class ConditionSearch:
 
         ``close``: scores of the properties for their distance to it.
         """
-        before = self._read.question[max(0, literal.start - _BESIDE) : literal.start]
+        start = max(0, literal.start - _BESIDE)
+        before = self._read.question[start : literal.start]
         kind: AggregateKind = "average" if AVERAGE.search(before) else "sum"
-        if kind == "average" or TOTAL.search(before):
+        said = AVERAGE.search(before) or TOTAL.search(before)
+        if said and self._read.mentions.at(start + said.start()) not in self._read.of_whole:
             for place in places:
                 if place.is_number and not place.of_answer:
                     number = Aggregate(kind, place.ref)
@@ -593,11 +595,16 @@ class ConditionSearch:
     def _is_right_before(self, place: Place, literal: Stating) -> bool:
         """Return whether a property's whole name ends right before a literal's comparing words.
 
-        "An amount less than 500" compares no other number.
+        "An amount less than 500" compares no other number. Of a relation with one number, the
+        relation's own name will do.
         """
         mentions, name = self._read.mentions, place.property.name
         before = mentions.last_before(mentions.at(literal.said)) if literal.said > 0 else -1
-        whole = before >= 0 and mentions.share(name, place.owned[1]) == 1
+        if before < 0:
+            return False
+        if place.owned[0] == "relation" and before in mentions.of(place.owned[1]):  # "rated over 4"
+            return place.is_number and self._read.parts.is_only_number(place.owned)
+        whole = mentions.share(name, place.owned[1]) == 1
         return whole and before in self._read.words_of(place)
 
     def _compared(self, places: Sequence[Place]) -> list[Comparison]:

@@ -255,15 +255,17 @@ class QuestionReading:
     def _leave_classes_out(self, alike: Iterable[Sequence[tuple[str, str, str]]]) -> None:
         """Let no class mention a relation between two classes that have one mentioned otherwise.
 
-        Parcels are things, and not what was parcelled, where the sender is mentioned, too.
+        Parcels are things, and not what was parcelled, where the sender is mentioned, too; so is
+        the sender of a compared "sender country", where the receiver is.
         ``alike``: the relations between each two classes.
         """
         named = {at for some in self.class_mentions.values() for at in some}
-        bare = [word for at, word in enumerate(self.mentions.words) if at not in named]
-        for hops in alike:
-            otherwise = {hop: says(bare, self.phrases[hop]) for hop in hops}
-            if any(otherwise.values()):
-                self.said.update(otherwise)
+        for names in (named, named | self.of_compared):
+            bare = [word for at, word in enumerate(self.mentions.words) if at not in names]
+            for hops in alike:
+                otherwise = {hop: says(bare, self.phrases[hop]) for hop in hops}
+                if any(otherwise.values()):
+                    self.said.update(otherwise)
 
     def _phrase(self, hop: tuple[str, str, str]) -> str:
         """Return a relation's words without those of its head class: of "bridge type", "type"."""
@@ -337,8 +339,7 @@ class QuestionReading:
         """Whether an average is requested, not just compared with, nor part of a name."""
         bare = AVERAGED.sub(lambda said: " " * len(said[0]), self.question)
         found = (self.mentions.at(one.start()) for one in AVERAGE.finditer(bare))
-        named = set().union(*self._said_whole)
-        return any(at not in named for at in found)
+        return any(at not in self.of_whole for at in found)
 
     @cached_property
     def revenue(self) -> bool:
@@ -487,6 +488,11 @@ class QuestionReading:
         found = [self.mentions.whole(phrase) for owner, phrase in owned
                  if " " in phrase and stem(phrase.split()[-1]) not in stems(owner)]  # fmt: skip
         return [one for one in found if one]
+
+    @property
+    def of_whole(self) -> set[int]:
+        """The word positions of properties that are said whole."""
+        return set().union(*self._said_whole)
 
     @cached_property
     def of_compared(self) -> set[int]:

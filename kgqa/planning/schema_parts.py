@@ -18,7 +18,7 @@ from kgqa.paths.words import relation_phrase
 from kgqa.planning.class_names import ClassWords
 from kgqa.planning.question_words import stems
 from kgqa.planning.time_spans import with_durations
-from kgqa.queries.check import SchemaIndex
+from kgqa.queries.check import NUMBERS, SchemaIndex
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -128,6 +128,15 @@ class SchemaParts:
         rest.properties = {key: one for key, one in self.properties.items() if key[2] not in names}
         rest.__dict__.pop("stems", None)  # of all properties
         return rest
+
+    def is_only_number(self, owned: Owned) -> bool:
+        """Return whether a property is the only single number of its class or relation."""
+        numbers = [
+            other
+            for other, (property_, _) in self.properties.items()
+            if other[:2] == owned[:2] and property_.type in NUMBERS and not property_.many
+        ]
+        return numbers == [owned]
 
     @cached_property
     def subclasses(self) -> set[str]:
