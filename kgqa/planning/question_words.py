@@ -273,6 +273,7 @@ class Mentions:
             at + far
             for at, word in enumerate(self.words)
             if _SUPERLATIVE.fullmatch(word) and at + 1 not in few
+            if self.words[at - 1 : at] != ["at"]  # "at most 3"
             for far in (1, 2, 3)
         }
         return best | (self.after(by, 4) if asks_order(self.words) else set())
@@ -367,7 +368,8 @@ def ranks_by_nothing(question: str) -> bool:
 def asks_order(words: Sequence[str]) -> bool:
     """Return whether a word asks for an order."""
     orders = re.compile(rf"{_SUPERLATIVE.pattern}|sort\w*|order\w*|rank\w*|highest|lowest")
-    return any(orders.fullmatch(word) for word in words)
+    pairs = zip(["", *words], words, strict=False)
+    return any(orders.fullmatch(word) and before != "at" for before, word in pairs)
 
 
 def _root(word: str) -> str:

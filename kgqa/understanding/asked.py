@@ -323,7 +323,7 @@ def as_choice(question: str) -> str:
 # not "interest", "west", "test"; not "at least 3"
 BEST = re.compile(
     r"\b(?!(?:inter|b|qu|w|t|r|n|gu|v|f|ch|for|p|arr|prot|cont|har|inv|requ|sugg|j|z|cr)est\b)"
-    r"(?:\w{2,}est|(?:north|south|east|west)ernmost|most|least(?! \d)|fewest)\b(?<!at least)"
+    r"(?:\w{2,}est|(?:north|south|east|west)ernmost|most|least(?! \d)|fewest)\b(?<!at least)(?<!at most)"
     r"|\b(?:best|worst)[ -]\w+ed\b"
     r"|\b(?:\w+ed|came|began|born|left|won|built|expires) (?:first|last)\b"
     r"|\bwhen (?:did|was|were|has|have)\b.*\b(?:first|last)\b",
@@ -336,6 +336,8 @@ def asks_best(question: str) -> bool:
 
     >>> asks_best("Which lake is the deepest?"), asks_best("Who has at least 3 guests?")
     (True, False)
+    >>> asks_best("Which lakes are at most 3 m deep?")
+    False
     """
     return bool(BEST.search(question))
 
