@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kgqa.errors import PlanError
 from kgqa.lexicon.english import words
 from kgqa.paths.words import relation_phrase
+from kgqa.planning.conditions import says_opposite
 from kgqa.planning.evidence import is_id
 from kgqa.planning.negation import absence, denies_verb, with_last
 from kgqa.planning.orders import MOST, OrderSearch
@@ -562,7 +563,8 @@ class WholeSearch:
         """Return whether a plan outputs a numeric property of a named node: "how many games"."""
         asked = HOW_MANY.match(self._read.question) and self._names_itself(state)
         return bool(asked) and any(
-            place.ref == plan.give[0] and self._read.asks_for(place) for place in places
+            place.ref == plan.give[0] and place.of_answer and self._read.asks_for(place)
+            for place in places
         )
 
     def _names_itself(self, state: ConditionState) -> bool:
@@ -610,6 +612,8 @@ class WholeSearch:
         inside |= {HopRef(hop) for hop in range(start, len(pattern.hops))}
         inner = tuple(one for one in state.where if _owner(one) in inside)
         outer = tuple(one for one in state.where if one not in inner)
+        if not state.absent:  # "never a cancelled trip" denies the trip alone
+            inner = tuple(map(self._affirmed, inner))
         asked = [place.ref for place in places if place.of_answer and self._read.asks_for(place)]
         score = self._denied(pattern.hops[start:], inner, base)
         score += WEIGHTS["named_thing_given"] * (
@@ -632,6 +636,18 @@ class WholeSearch:
             except PlanError:
                 continue
             yield ScoredPlan(plan, score + extra)
+
+    def _affirmed(self, one: Comparison) -> Comparison:
+        """Return a comparison, of a flag that is false since the question denies it: true.
+
+        A flag whose opposite the question has stays false.
+        """
+        left = one.left
+        if one.right != (False,) or not isinstance(left, PropertyRef):
+            return one
+        if says_opposite(self._read.question, left.name):
+            return one
+        return replace(one, right=(True,))
 
     def _denied_last(
         self, pattern: Pattern, state: ConditionState

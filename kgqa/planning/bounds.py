@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from kgqa.planning.question_words import COMPARED, is_dated, measured, superlative
+from kgqa.lexicon.lemmas import stem
+from kgqa.planning.question_words import COMPARED, is_dated, measured, stems, superlative
 from kgqa.queries.plan import NodeRef, PropertyRef
 from kgqa.weights import weights
 
@@ -32,7 +33,7 @@ WEIGHTS = weights("planning")
 _BOUND = re.compile(
     r"\b(?:(?:(?P<degree>more|less|fewer) (?:\w+ ){0,2}?(?P<of>\w+ )?|(?P<er>\w+er) (?:\w+ ){0,2}?)"
     r"than|(?P<time>after|before|since|until|prior to)"
-    r"|(?P<side>above|below|over|under|exceed(?:s|ing)?))"
+    r"|(?P<side>above|below|over|under|exceed(?:s|ing)?)|(?:the )?same (?P<same>(?:\w+ ){1,3})as)"
     r" (?:(?:that|those|the \w+) of )?(?:the |an? )?$",
     re.IGNORECASE,
 )
@@ -88,6 +89,11 @@ def compared(
     """
     words = said.group()
     dated = is_dated(property_)
+    if said["same"]:
+        alike = {*stems(property_.name)} & {stem(one.lower()) for one in said["same"].split()}
+        return ("=", WEIGHTS["bound_of_dimension"]) if alike else None
+    if property_.type == "text":
+        return None
     if said["time"] or re.match(r"(?:later|earli)er?\b", words, re.IGNORECASE):
         if not dated:
             return None

@@ -36,7 +36,7 @@ from kgqa.planning.schema_parts import ENTITY, FoundValue, Owned
 from kgqa.queries.check import NUMBERS, operators
 from kgqa.queries.plan import NOT_OF_CLASS, Aggregate, Comparison, NodeRef, PropertyRef, owners
 from kgqa.queries.values import DATES
-from kgqa.understanding.asked import same_or_different
+from kgqa.understanding.asked import same_or_different, still_or_not
 from kgqa.weights import weights
 
 if TYPE_CHECKING:
@@ -130,6 +130,11 @@ def _node_of(owner: object, pattern: Pattern) -> int:
     return owner.node if isinstance(owner, NodeRef) else pattern.hops[owner.hop].target  # type: ignore[attr-defined]
 
 
+def _first(relation: str) -> str:
+    """Return the first word of a relation's name."""
+    return relation_phrase(relation).split()[0]
+
+
 def _steps_at(pattern: Pattern, node: int) -> set[tuple[str, bool]]:
     """Return the relations at a node of a pattern, as (relation, whether the node is its tail)."""
     ends = [
@@ -144,6 +149,15 @@ def _has_condition(state: ConditionState, node: int, pattern: Pattern) -> bool:
     """Return whether a condition is on a node or on the fact of the hop that leads to it."""
     return any(
         _node_of(owner, pattern) == node for one in state.where for owner in owners(one.left)
+    )
+
+
+def _is_another(state: ConditionState, one: _Holding) -> bool:
+    """Return whether a node must be another entity already: no thing is both Bonn and Ghent."""
+    return any(
+        each.left == one.left and each.operator == "=" and not {*one.stored} & {*each.right}
+        for each in state.where
+        if isinstance(each.right, tuple) and isinstance(one.left, NodeRef)
     )
 
 
@@ -255,6 +269,8 @@ class ConditionSearch:
         alike = denied and self._is_alike(value)
         for one in self._holding(state, value, pattern, places):
             own = not one.node
+            if one.is_entity and _is_another(state, one):
+                continue
             if denied and (not others if own and one.is_name
                            else not own and _has_condition(state, one.node, pattern)):  # fmt: skip
                 continue  # an affirmed condition comes earlier
@@ -294,9 +310,26 @@ class ConditionSearch:
         for node, name in enumerate(pattern.nodes):
             if stored := value.entities(name, _steps_at(pattern, node)):
                 odds = self._read.properties.get((ENTITY, name, "name"), (0.0,))[0]
+                odds += WEIGHTS["preposition_said"] * self._leads_to(node, value, pattern)
                 yield _Holding(
                     NodeRef(node), node, stored, odds, True, True, state.used, state.names
                 )
+
+    def _leads_to(self, node: int, value: FoundValue, pattern: Pattern) -> int:
+        """Return 1 if a preposition before a value is that of the relation to ``node``, else 0.
+
+        -1 if it is that of another relation between the same classes: "to Bonn" is no ``from``.
+        Verbs of coming and going do as well: "which trains reach Bonn".
+        """
+        hop = next((one for one in pattern.hops if one.target == node), None)
+        if hop is None or self._read.plain:
+            return 0
+        said = self._read.direction_before(value.start)
+        mine, ends = _first(hop.relation), {pattern.nodes[hop.source], pattern.nodes[node]}
+        alike = {_first(one[1]) for one in self._read.hops if {one[0], one[2]} == ends}
+        if not said & alike:
+            return 0
+        return 1 if mine in said else -1
 
     def _share_before(self, place: Place, value: FoundValue) -> float:
         """Return which part of a property's name the question has right before a value, 0 to 1.
@@ -327,14 +360,20 @@ class ConditionSearch:
         ``value``: the entity; ``said``: the comparative phrase before it. Nothing if it suits no
         property.
         """
+        name = pattern.nodes[0]
         for place in places:
-            held = value.holds.get((pattern.nodes[0], place.property.name))
+            held = value.holds.get((name, place.property.name))
             if not place.of_answer or held is None:
                 continue
             mentioned = bool(self._read.words_of(place))
             found = compared(said, place.property, mentioned=mentioned)
-            if found is not None:
-                yield self._add(state, place, found[0], held, WEIGHTS["value_held"] + found[1])
+            if found is None:
+                continue
+            added = self._add(state, place, found[0], held, WEIGHTS["value_held"] + found[1])
+            if found[0] == "=":
+                ids = value.fields.get((ENTITY, name, "name")) or value.things.get(name, ())
+                added = added.also(Comparison(NodeRef(0), "<>", tuple(ids)), 0.0)
+            yield added
 
     def _either(
         self,
@@ -756,6 +795,8 @@ class ConditionSearch:
             for operator, said in _LIVING.items():
                 if said.search(read.bare):
                     yield state.also(Comparison(place.ref, operator), WEIGHTS["flag_said"])
+        if (lasts := self._lasts(place)) is not None:
+            yield state.also(Comparison(place.ref, lasts), WEIGHTS["flag_said"])
         odds, words = read.properties[place.owned][0], {*read.words_of(place)}
         share = read.mentions.share(name, place.owned[1])
         least = {"date": 1 / 2, "datetime": 1 / 2, "text": 1}.get(place.property.type, 2)
@@ -767,6 +808,22 @@ class ConditionSearch:
             one = self._there(place, there=not denied)
             worth = max(0, odds) + WEIGHTS["flag_said"] if none else 0.0
             yield state.also(one, worth, used=state.used | {place.owned})
+
+    def _lasts(self, place: Place) -> Operator | None:
+        """Return the test of the date of an end that the question asks for, None for none.
+
+        "Which staff left?", "who is no longer here?", "who is still here?".
+        """
+        read = self._read
+        name = relation_phrase(place.property.name).split()
+        ends = place.property.type in DATES and bool(english_words("ends") & {*name})
+        if not (ends and place.of_answer):
+            return None
+        if (still := still_or_not(read.question)) is not None:
+            return "missing" if still else "not missing"
+        last = len(read.mentions.words) - 1
+        happened = name == read.mentions.words[last:]  # "which staff left?"
+        return "not missing" if happened else None
 
     def _is_denied(self, place: Place) -> bool:
         """Return whether "no" precedes the substance that a quantity measures: "no alcohol"."""

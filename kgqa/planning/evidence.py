@@ -6,9 +6,10 @@ import builtins
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
+from kgqa.lexicon.english import english
 from kgqa.lexicon.english import words as english_words
 from kgqa.lexicon.lemmas import stem
 from kgqa.paths.words import relation_phrase
@@ -30,6 +31,7 @@ from kgqa.planning.question_words import (
 from kgqa.planning.schema_parts import ENTITY, FoundValue, Owned, SchemaParts
 from kgqa.queries.check import NUMBERS
 from kgqa.queries.plan import Hop, HopRef, NodeRef, PropertyRef
+from kgqa.queries.values import DATES
 from kgqa.understanding.asked import asks_best, asks_calculated, same_or_different
 from kgqa.weights import weights
 
@@ -75,6 +77,8 @@ _WHOLE = {
 }
 _VERBS = english_words("verbs")
 _OTHERS = english_words("others")
+_ARTICLES = frozenset(["the", "a", "an"])
+_DIRECTIONS: dict[str, str] = english()["directions"]
 _CHOICE = re.compile(r"[,:;] [^,:;?]+(?:, [^,:;?]+)*,? or [^?]+\W*$", re.IGNORECASE)
 _OTHER = re.compile(r"(?:an)?other")
 _OF_ROWS = 1  # least log-odds of a table's rows, if no name is the requested noun
@@ -401,6 +405,8 @@ class QuestionReading:
             return True
         if place.owned[0] != "class":
             return False
+        if place.property.type in DATES and words[-1:] == self.mentions.words[-1:]:
+            return False  # "which staff left?" asks for people
         words = [*relation_phrase(place.owned[1]).split(), *words]
         after = asked_noun(self.question).split()[len(words) :][:1]  # not "which outing starts"
         return {*after} <= _VERBS and names_class(self.question, " ".join(words))
@@ -508,6 +514,19 @@ class QuestionReading:
         before = {self.mentions.last_before(self.mentions.at(start)) for start in starts}
         alike = bool(same_or_different(self.question))
         return set().union(*(one for one in self._said_whole if alike or max(one) in before))
+
+    def direction_before(self, start: int) -> set[str]:
+        """Return the prepositions that say how a value at ``start`` is reached, "to" or "from".
+
+        The one right before it; else that of the last verb of coming or going before it.
+        """
+        before = self.mentions.words[: self.mentions.at(start)]
+        last = next((one for one in reversed(before) if one not in _ARTICLES), "")
+        if last in _DIRECTIONS:
+            return {last}
+        verbs = (name for one in reversed(before) for name, said in _DIRECTIONS.items()
+                 if one in said.split())  # fmt: skip
+        return {*islice(verbs, 1)}
 
     @cached_property
     def others_said(self) -> set[int]:

@@ -14,6 +14,7 @@ from kgqa.planning.evidence import MOST_ODDS, is_id
 from kgqa.planning.place_words import says_age
 from kgqa.planning.question_words import ORDERED, is_dated, ranks_by_nothing, superlative
 from kgqa.queries.plan import Item, NodeRef, PropertyRef
+from kgqa.understanding.asked import asks_best
 from kgqa.weights import weights
 
 if TYPE_CHECKING:
@@ -122,11 +123,23 @@ class OrderSearch:
         if said and not exactly and known.is_part_of_best(place):
             weight += WEIGHTS["order_by_part_of_name"]
         worth = superlative(question, place.property, descending)
-        weight += worth + WEIGHTS["superlative_of_answer"] * (worth > 0 and place.of_answer)
+        weight += worth + self._of_best(place) * (worth > 0)
         if self._is_most(place) and not place.of_answer and not exactly:
             # "the most hours" is a sum of hours, "most expensive" is none
             weight += WEIGHTS["order_by_summed"]
         return place.ref, self._dated(place, weight, descending)
+
+    def _of_best(self, place: Place) -> float:
+        """Score an order's property by whether a superlative may be about its owner.
+
+        It is about the class right after it, "who sails the newest boat", else about the answers.
+        """
+        read, words = self._read, self._read.mentions.words
+        after = {at + 1 for at, word in enumerate(words) if asks_best(word)}
+        named = {name for name in read.classes if name and after & {*read.class_words(name)}}
+        if not named:
+            return WEIGHTS["superlative_of_answer"] * place.of_answer
+        return WEIGHTS["superlative_of_named"] * (1 if place.owned[1] in named else -1)
 
     def _said(
         self, place: Place, known: PlaceWords, near: set[int], *, exactly: bool, said: bool

@@ -160,6 +160,10 @@ class PatternSearch:
                         away = (*away, away[source] + 1)
                         source, nodes = len(nodes), (*nodes, to)
                     odds = self._read.classes[far][0] + WEIGHTS["bridge"] * (len(way) - 1)
+                    again = [to for _, _, to in way if to in pattern.nodes]
+                    odds += WEIGHTS["second_round_about"] * sum(
+                        not self._is_said_twice(to) for to in again
+                    )
                     yield Pattern(nodes, hops, pattern.score + odds, away)
 
     def _longer(self, pattern: Pattern) -> Iterator[Pattern]:
@@ -205,6 +209,16 @@ class PatternSearch:
             if frozenset((head, tail)) == ends and (name == relation or (name, ends) in walked)
         )
 
+    def _is_said_twice(self, class_: str) -> bool:
+        """Return whether the question mentions a class twice, or another of it.
+
+        False for plain triples alone, whose classes have no names of their own.
+        """
+        if self._read.plain or not class_:
+            return True
+        said = len(self._read.class_words(class_))
+        return said > 1 or bool(self._read.others_said or self._read.others)
+
     def _with_hop(self, pattern: Pattern, hop: Hop, far: str, score: float) -> Iterator[Pattern]:
         """Yield a pattern with a hop to a later node of the class ``far``, and to a new one.
 
@@ -217,7 +231,8 @@ class PatternSearch:
                 back = replace(hop, target=other)
                 yield replace(pattern, hops=(*pattern.hops, back), score=score)
         if far in nodes:
-            score += WEIGHTS["second_of_class"]
+            again = nodes[hop.source] != far and not self._is_said_twice(far)
+            score += WEIGHTS["second_round_about" if again else "second_of_class"]
         else:
             score += self._read.classes[far][0] + self._of_values(far)
         away = (*pattern.away, pattern.away[hop.source] + 1)

@@ -121,7 +121,8 @@ DATE_PART = re.compile(
 FREQUENT = re.compile(r"\b(?:frequently|often|commonly|most common|most popular)\b", re.I)
 ORDERED = re.compile(  # all of them, in an order
     r"\b(?:(?:(?:order|sort|rank)(?:ed)?|arranged?)(?: \w+)? by"
-    r"|in (?:\w+ )?\w+cending|alphabetical(?:ly)?|from (?:the )?\w+est to|\w+est first)\b",
+    r"|in (?:\w+ )?\w+cending|alphabetical(?:ly)?|from (?:the )?\w+est to"
+    r"|in order from (?:the )?\w+est|\w+est first)\b",
     re.IGNORECASE,
 )
 REVENUE = re.compile(r"\b(?:revenues?|turnover|sales|spent|spend|income|earn(?:ed|ings)?)\b", re.I)

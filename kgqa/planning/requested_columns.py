@@ -107,7 +107,7 @@ def _reworded(question: str, parts: SchemaParts) -> str:
         if 2 < len(name) < 6 and name.isalpha() and name.isupper():
             said = " ".join(rf"{letter}[a-z]+" for letter in name.lower())
             question = re.sub(rf"\b{said}\b(?: \({name}\))?", name, question)
-    question = _EACH.sub("for each ", _BACK.sub(r"\1", question))
+    question = _EACH.sub("for each ", _BACK.sub(r"in order \1", question))
 
     def types(*words: str) -> set[str]:
         """Return the types of the properties whose name is these words."""

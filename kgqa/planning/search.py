@@ -255,7 +255,7 @@ class PlanSearch:
         totals = any("total" in relation_phrase(name).split() for name in self._names(plan))
         return {
             "order": bool(plan.order or kinds & {"least", "most"}),
-            "number": not all(isinstance(one, NodeRef) for one in plan.give),
+            "number": self._gives_number(plan),
             "average": "average" in kinds,
             "average bound": any(isinstance(one.right, Aggregate) for one in plan.where),
             "total": "sum" in kinds or totals,
@@ -271,6 +271,20 @@ class PlanSearch:
             "other": not any(plan.nodes.count(other) == 1 for other in self._read.others),
             "revenue": any(one.kind == "sum" or isinstance(one.of, Arithmetic) for one in given),
         }  # fmt: skip
+
+    @staticmethod
+    def _gives_number(plan: Plan) -> bool:
+        """Return whether a plan may give a number of something.
+
+        It calculates one, or gives a property of what it names or finds: the passengers of a trip,
+        but not of all trips of a named boat.
+        """
+        if any(isinstance(one, Aggregate) for one in plan.give):
+            return True
+        named = [one.left for one in plan.where if one.operator == "="]
+        owners_ = [one.owner for one in plan.give if isinstance(one, PropertyRef)]
+        others = NodeRef(0) in named and all(one not in named for one in owners_)
+        return bool(owners_) and not others
 
     @cached_property
     def _measurable(self) -> set[str]:

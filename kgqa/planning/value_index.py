@@ -351,7 +351,7 @@ class ValueIndex:
         return any(tuple(stems_[:size]) in self._called for size in (1, 2)[: len(stems_)])
 
     def _held(self, value: FoundValue) -> dict[tuple[str, str], Value]:
-        """Return by class and property the numbers and dates of the entity that a text names.
+        """Return by class and property the single values of the entity that a text names.
 
         Nothing for classes of which it names several entities.
         """
@@ -362,7 +362,7 @@ class ValueIndex:
                 continue
             keys = self._store.keys_of(list(ids))
             for property_ in self._types[class_].properties:
-                if property_.type in (*NUMBERS, *DATES) and not property_.many:
+                if property_.type in (*NUMBERS, *DATES, "text") and not property_.many:
                     _, values = self._store.property_values(keys, property_.name)
                     if values:
                         held[class_, property_.name] = values[0]

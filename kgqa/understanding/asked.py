@@ -110,15 +110,20 @@ _LASTING = re.compile(
 )
 
 
+_SINCE = re.compile(r"\b(?:has|have|'ve)\s+(?:\w+\s+){0,3}?(?:been|\w+ed|held|kept)\b", re.I)
+
+
 def asks_duration(question: str) -> bool:
     """Return whether a question asks, or may ask, for the time that something takes.
 
     >>> asks_duration("Which project took longest?"), asks_duration("Who took part last?")
     (True, True)
-    >>> asks_duration("List the last 3 projects")
-    False
+    >>> asks_duration("List the last 3 projects"), asks_duration("Who has been here longest?")
+    (False, False)
+
+    What still lasts, as the perfect tense says, is there since its beginning.
     """
-    return bool(_LASTING.search(question))
+    return bool(_LASTING.search(question)) and not _SINCE.search(question)
 
 
 _ALIKE = re.compile(
@@ -323,7 +328,8 @@ def as_choice(question: str) -> str:
 # not "interest", "west", "test"; not "at least 3"
 BEST = re.compile(
     r"\b(?!(?:inter|b|qu|w|t|r|n|gu|v|f|ch|for|p|arr|prot|cont|har|inv|requ|sugg|j|z|cr)est\b)"
-    r"(?:\w{2,}est|(?:north|south|east|west)ernmost|most|least(?! \d)|fewest)\b(?<!at least)(?<!at most)"
+    r"(?:\w{2,}est|(?:north|south|east|west)ernmost|most|least(?! \d)|fewest)\b"
+    r"(?<!at least)(?<!at most)"
     r"|\b(?:best|worst)[ -]\w+ed\b"
     r"|\b(?:\w+ed|came|began|born|left|won|built|expires) (?:first|last)\b"
     r"|\bwhen (?:did|was|were|has|have)\b.*\b(?:first|last)\b",
@@ -352,6 +358,21 @@ def asks_few(question: str) -> bool:
     (True, False)
     """
     return bool(_FEW.search(question))
+
+
+_ENDED = re.compile(r"\bno longer\b|\bany ?more\b|\bformer(?:ly)?\b|\bused to\b|\bex-", re.I)
+_LASTS = re.compile(r"\bstill\b|\bcurrent(?:ly)?\b|\bat present\b", re.I)
+
+
+def still_or_not(question: str) -> bool | None:
+    """Return whether a question is about what still lasts, False if it ended; None for neither.
+
+    >>> still_or_not("Who still works here?"), still_or_not("Who no longer works here?")
+    (True, False)
+    """
+    if _ENDED.search(question):
+        return False
+    return True if _LASTS.search(question) else None
 
 
 _JOINED = r"(?:connected|related|linked|associated|tied)"
