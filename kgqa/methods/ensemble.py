@@ -47,6 +47,7 @@ from kgqa.methods.query import UNSAID, Query, has_words_of, named_by_kind
 from kgqa.methods.rank import Rank
 from kgqa.methods.what_is import asked_class, only_of_class
 from kgqa.methods.whole_graph import (
+    asks_for_topic,
     compares,
     counts_for,
     counts_kind,
@@ -59,6 +60,7 @@ from kgqa.methods.whole_graph import (
     is_unsaid,
     outdoes_paths,
     stands_apart,
+    sums_paths,
     without_classes,
     without_values,
 )
@@ -525,10 +527,12 @@ class Auto(Ensemble):
 
         None if no plan is such. Only for graphs with few classes that state them, as tables
         and databases do, and only for plans beyond one fact, which a path shows with its evidence.
+        Paths lead away from a role or a kind that is asked for: "which captain has a crew?".
         """
         if not question.topics or not _has_classes(store):
             return None
-        found = _sure(planned, WEIGHTS["plan_before_paths"])
+        least = "plan_of_topics" if asks_for_topic(question) else "plan_before_paths"
+        found = _sure(planned, WEIGHTS[least])
         if found is None or found.result is None or self._nouns:
             return None
         plan = found.result.plan
@@ -558,6 +562,8 @@ class Auto(Ensemble):
         other = _sure(one.plan, 0.0)
         if other is None or other.result is None:
             return None
+        if sums_paths(found, other) and compares(other, one.question.topics):
+            return other
         return other if counts_paths(found, other, one.question, self._planner.rows) else None
 
     def _order_of(self, store: GraphStore, found: Findings, one: _Pathwise) -> Findings | None:

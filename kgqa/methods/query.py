@@ -1158,9 +1158,13 @@ def _shown(value: object) -> str:
 
 
 def _joins(plan: Plan) -> bool:
-    """Return whether a plan requires two nodes to share a node or a property value."""
+    """Return whether a plan requires two things to share a node or a property value.
+
+    So does one for the others that have a named thing's value.
+    """
     ends = [hop.target for hop in plan.hops]
     compared = any(isinstance(one.right, PropertyRef) for one in plan.where)
+    compared |= any(one.operator == "<>" and isinstance(one.left, NodeRef) for one in plan.where)
     turned = {(hop.source, hop.relation, hop.inverse) for hop in plan.hops}
     common = any(
         (hop.target, hop.relation, not hop.inverse) in turned for hop in plan.hops

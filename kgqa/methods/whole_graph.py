@@ -23,7 +23,7 @@ from kgqa.planning.bounds import is_bound
 from kgqa.planning.negation import denies_name
 from kgqa.planning.question_words import ALIVE, DEAD, FREQUENT, names_class, stems
 from kgqa.queries.implicit_classes import queryable
-from kgqa.queries.plan import Arithmetic
+from kgqa.queries.plan import Aggregate, Arithmetic
 from kgqa.understanding.asked import (
     as_superlative,
     asks_best,
@@ -233,6 +233,26 @@ def counts_paths(found: Findings, other: Findings, question: LinkedQuestion, row
     if surer and counts_for(other, question, rows):
         return True
     return _counted(other.result, len(found.answers) + 1) == {one.id for one in found.answers}
+
+
+def sums_paths(found: Findings, other: Findings) -> bool:
+    """Return whether a plan's findings ``other`` are the sum of the numbers that the paths give."""
+    if other.result is None or len(found.answers) < 2 or len(other.result.rows) != 1:
+        return False
+    numbers = [number_in(one.name) for one in found.answers if one.id is None]
+    total = other.result.rows[0][0]
+    if len(numbers) < len(found.answers) or None in numbers or not isinstance(total, int | float):
+        return False
+    kinds = [one.kind for one in other.result.plan.give if isinstance(one, Aggregate)]
+    return kinds == ["sum"]
+
+
+def asks_for_topic(question: LinkedQuestion) -> bool:
+    """Return whether the requested kind of thing is itself a topic entity, as a role is."""
+    return any(
+        one.mention.islower() and names_class(question.question, one.mention)
+        for one in question.topics
+    )
 
 
 def counts_kind(result: QueryResult, question: LinkedQuestion) -> bool:

@@ -66,7 +66,9 @@ class PatternSearch:
                 nothing += WEIGHTS["values_alone"] * alone
                 walked = hops - len({*one.nodes[1:]} & self._read.columns)
                 total = replace(one, score=one.score + whole[str(min(walked, 3))] + nothing)
-                every.setdefault(one.key(), total)
+                known = every.get(one.key())
+                if known is None or known.score < total.score:  # a bridge, or hop by hop
+                    every[one.key()] = total
             if hops < _MOST_HOPS:
                 longer = (more for one in level for more in self._longer(one))
                 unique: dict[tuple[object, ...], Pattern] = {}

@@ -15,6 +15,7 @@ from kgqa.lexicon.english import words as english_words
 from kgqa.lexicon.lemmas import stem
 from kgqa.paths.words import relation_phrase
 from kgqa.queries.sentence import PAST_VERBS
+from kgqa.understanding.asked import has_lasted
 from kgqa.understanding.literals import short_year
 from kgqa.weights import weights
 
@@ -374,8 +375,10 @@ def asks_order(words: Sequence[str]) -> bool:
 
 
 def _root(word: str) -> str:
-    """Return a word's stem, cut by two letters if it is long."""
+    """Return a word's stem, cut by two letters if it is long, or by its ``-ure``: depart(ure)."""
     word = stem(word)
+    if word.endswith("ture") and len(word) > 7:
+        return word[:-3]
     return word if len(word) <= 5 else word[:-2]
 
 
@@ -558,8 +561,11 @@ def measured(question: str, name: str) -> bool:
     (True, False)
     """
     words = {*stems(name)}
+    since = has_lasted(question)  # the longest is not the one of the greatest length then
     return any(
-        words & {*nouns.split()} and re.search(rf"\b(?:{roots}){_FORM}\b", question, re.I)
+        words & {*nouns.split()}
+        and re.search(rf"\b(?:{roots}){_FORM}\b", question, re.I)
+        and not (since and roots.startswith("long"))
         for roots, nouns in _OF_WHAT
     )
 

@@ -113,6 +113,15 @@ _LASTING = re.compile(
 _SINCE = re.compile(r"\b(?:has|have|'ve)\s+(?:\w+\s+){0,3}?(?:been|\w+ed|held|kept)\b", re.I)
 
 
+def has_lasted(question: str) -> bool:
+    """Return whether a question is about what began and lasts, as the perfect tense says.
+
+    >>> has_lasted("Who has worked here longest?"), has_lasted("Which trip was the longest?")
+    (True, False)
+    """
+    return bool(_SINCE.search(question))
+
+
 def asks_duration(question: str) -> bool:
     """Return whether a question asks, or may ask, for the time that something takes.
 
@@ -123,7 +132,7 @@ def asks_duration(question: str) -> bool:
 
     What still lasts, as the perfect tense says, is there since its beginning.
     """
-    return bool(_LASTING.search(question)) and not _SINCE.search(question)
+    return bool(_LASTING.search(question)) and not has_lasted(question)
 
 
 _ALIKE = re.compile(
