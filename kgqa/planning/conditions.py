@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, replace
 from heapq import nlargest
@@ -179,8 +180,11 @@ def in_unit(literal: Stating, name: str) -> float | int | str:
     read = literal.read
     if not unit or read is None or read.amount is None or read.unit != unit:
         return literal.value
-    amount = round(read.amount / times, 9)
-    return int(amount) if amount.is_integer() else amount
+    amount = read.amount / times
+    short = round(amount, 9)
+    if not math.isclose(short, amount, rel_tol=1e-12):  # a third, which no bound may round up
+        return amount
+    return int(short) if short.is_integer() else short
 
 
 class ConditionSearch:

@@ -162,7 +162,7 @@ class PatternSearch:
                         away = (*away, away[source] + 1)
                         source, nodes = len(nodes), (*nodes, to)
                     odds = self._read.classes[far][0] + WEIGHTS["bridge"] * (len(way) - 1)
-                    again = [to for _, _, to in way if to in pattern.nodes]
+                    again = [to for _, _, to in way if to == name]
                     odds += WEIGHTS["second_round_about"] * sum(
                         not self._is_said_twice(to) for to in again
                     )
@@ -233,7 +233,8 @@ class PatternSearch:
                 back = replace(hop, target=other)
                 yield replace(pattern, hops=(*pattern.hops, back), score=score)
         if far in nodes:
-            again = nodes[hop.source] != far and not self._is_said_twice(far)
+            before = {nodes[one.source] for one in pattern.hops if one.target == hop.source}
+            again = far in before and far != nodes[hop.source] and not self._is_said_twice(far)
             score += WEIGHTS["second_round_about" if again else "second_of_class"]
         else:
             score += self._read.classes[far][0] + self._of_values(far)
