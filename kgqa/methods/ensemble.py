@@ -58,6 +58,7 @@ from kgqa.methods.whole_graph import (
     is_not_here,
     is_of_classes,
     is_unsaid,
+    leaves_out,
     outdoes_paths,
     stands_apart,
     sums_paths,
@@ -66,6 +67,7 @@ from kgqa.methods.whole_graph import (
 )
 from kgqa.models.path_ranker import RANKERS, own_ranker
 from kgqa.paths.words import relation_phrase
+from kgqa.planning.bounds import shares_value
 from kgqa.planning.question_words import says_all
 from kgqa.queries.implicit_classes import queryable
 from kgqa.queries.plan import NodeRef
@@ -709,13 +711,15 @@ class Auto(Ensemble):
         None for other questions. No path leads to what is older than an entity, is not related to
         it, or to the time that it took.
         """
-        apart = any(stands_apart(question.question, one.mention) for one in question.topics)
-        if not apart and not asks_duration(question.question):
+        text = question.question
+        apart = any(stands_apart(text, one.mention) for one in question.topics)
+        same = any(shares_value(text, one.mention) for one in question.topics)
+        if not (apart or same or asks_duration(text)):
             return None
         found = planned()
         if isinstance(found, KgqaError) or not compares(found, question.topics):
             return None
-        return found if apart or has_calculation(found) else None
+        return found if apart or has_calculation(found) or (same and leaves_out(found)) else None
 
     def _compared(self, store: GraphStore, question: LinkedQuestion) -> Findings | None:
         """Answer "yes" or "no" if a question asks whether the first of two entities has more.

@@ -23,7 +23,7 @@ from kgqa.planning.bounds import is_bound
 from kgqa.planning.negation import denies_name
 from kgqa.planning.question_words import ALIVE, DEAD, FREQUENT, names_class, stems
 from kgqa.queries.implicit_classes import queryable
-from kgqa.queries.plan import Aggregate, Arithmetic
+from kgqa.queries.plan import Aggregate, Arithmetic, NodeRef
 from kgqa.understanding.asked import (
     as_superlative,
     asks_best,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from kgqa.graph.store import GraphStore
     from kgqa.methods.base import LinkedQuestion
     from kgqa.queries.join import QueryStore
-    from kgqa.queries.plan import NodeRef, Plan
+    from kgqa.queries.plan import Plan
     from kgqa.queries.result import QueryResult
 
 WEIGHTS = weights("methods")
@@ -183,6 +183,13 @@ def has_calculation(found: Findings) -> bool:
     """Return whether a plan gives what it calculates from several properties, as a duration."""
     return found.result is not None and any(
         isinstance(one, Arithmetic) for one in found.result.plan.give
+    )
+
+
+def leaves_out(found: Findings) -> bool:
+    """Return whether a plan leaves out a named thing, and so gives the others that are like it."""
+    return found.result is not None and any(
+        one.operator == "<>" and isinstance(one.left, NodeRef) for one in found.result.plan.where
     )
 
 

@@ -56,8 +56,26 @@ def is_bound(question: str, mention: str) -> bool:
     >>> is_bound("Who is older than Ann?", "Ann"), is_bound("Who is Ann older than?", "Ann")
     (True, False)
     """
+    said = _before_mention(question, mention)
+    return said is not None and not said["same"]
+
+
+def shares_value(question: str, mention: str) -> bool:
+    """Return whether the question asks for what has the same value as a mentioned entity.
+
+    >>> shares_value("Which boats have the same type as Ida?", "Ida")
+    True
+    >>> shares_value("Which boats are older than Ida?", "Ida")
+    False
+    """
+    said = _before_mention(question, mention)
+    return said is not None and bool(said["same"])
+
+
+def _before_mention(question: str, mention: str) -> re.Match[str] | None:
+    """Return the phrase before the first mention of an entity that compares with it, or None."""
     start = question.lower().find(mention.lower()) if mention else -1
-    return start > 0 and bound_before(question, start) is not None
+    return bound_before(question, start) if start > 0 else None
 
 
 def bounds_of(plan: Plan, values: Sequence[FoundValue]) -> list[Bound]:

@@ -34,7 +34,7 @@ S5,Sean Byrne,captain,52500,2012-09-10,,V4
 S6,Ines Vos,engineer,43500,2010-02-02,2019-02-01,V2
 S7,Noor Bakker,mate,35000,2018-04-04,,V5
 """,
-    "crossings": """crossing_id,vessel_id,from_port_id,to_port_id,departure,arrival,passengers,cancelled
+    "crossings": """id,vessel_id,from_port_id,to_port_id,departure,arrival,passengers,cancelled
 C1,V1,P1,P2,2023-03-04 06:00,2023-03-04 11:30,310,no
 C2,V1,P2,P1,2023-03-05 06:00,2023-03-05 11:00,280,yes
 C3,V2,P3,P4,2023-03-31 22:00,2023-04-01 01:15,90,no
