@@ -89,7 +89,7 @@ def bounds_of(plan: Plan, values: Sequence[FoundValue]) -> list[Bound]:
                     isinstance(left, PropertyRef)
                     and left.name == name
                     and isinstance(left.owner, NodeRef)
-                    and plan.nodes[left.owner.node] == class_
+                    and plan.nodes[left.owner.node] in ("", class_)
                     and one.right == (held,)
                 ):
                     ids = value.fields.get(("entity", class_, "name"), ())

@@ -43,6 +43,7 @@ from kgqa.weights import weights
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from kgqa.graph.schema import Property
     from kgqa.planning.evidence import Pattern, Place, QuestionReading
     from kgqa.queries.plan import AggregateKind, Operator
     from kgqa.understanding.literals import Stating
@@ -171,12 +172,14 @@ def _walked_alike(state: ConditionState, pattern: Pattern, node: int) -> bool:
     return any(into.get(one) == into.get(node) for one in named - {node, 0})
 
 
-def in_unit(literal: Stating, name: str) -> float | int | str:
-    """Convert a literal to the unit that a property's name ends with, as in ``weight_g``.
+def in_unit(literal: Stating, property_: Property) -> float | int | str:
+    """Convert a literal to the unit of a property, in its values or at the end of its name.
 
     Its value is returned unchanged if either has no unit, or they measure different things.
     """
-    unit, times = UNITS.get(relation_phrase(name).split()[-1], ("", 1.0))
+    last = relation_phrase(property_.name).split()[-1]
+    said = last if last in UNITS or property_.form is None else property_.form.unit.casefold()
+    unit, times = UNITS.get(said, ("", 1.0))
     read = literal.read
     if not unit or read is None or read.amount is None or read.unit != unit:
         return literal.value
@@ -464,7 +467,7 @@ class ConditionSearch:
         score for the distance of the literal from the property's mention.
         """
         type_, operator = place.property.type, literal.operator
-        value = in_unit(literal, place.property.name)
+        value = in_unit(literal, place.property)
         dated = WEIGHTS["date_by_type"] + near
         if literal.kind == "text":
             if type_ == "text" and operator in operators(type_):
@@ -539,7 +542,7 @@ class ConditionSearch:
             for place in places:
                 if place.is_number and not place.of_answer:
                     number = Aggregate(kind, place.ref)
-                    value = in_unit(literal, place.property.name)
+                    value = in_unit(literal, place.property)
                     one = Comparison(number, literal.operator, (value,))  # type: ignore[arg-type]
                     score = (
                         state.score

@@ -24,6 +24,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from pydantic import TypeAdapter
 
+from kgqa.graph.amounts import NumberForm
 from kgqa.graph.kept import kept_of
 from kgqa.graph.model import keys_array
 from kgqa.graph.quantities import UNITS, read_value
@@ -212,17 +213,21 @@ class _Classing:
             if len(tails) > 2 * _TRIED and not self._is_read(some, np.ones(len(some)), _MAYBE):
                 continue
             if read := self._is_read(tails, counts, _READ):
-                type_, values = read
+                type_, values, unit = read
                 name = self._ids[relation]
                 places_ = keys_array(sorted(values))
                 self._values[name] = self._keys[places_], [values[at] for at in places_.tolist()]
                 examples = tuple(dict.fromkeys(list(values.values())[:3]))
-                self._properties[name] = Property(name, type_, False, len(places), examples)
+                is_number = type_ in ("integer", "float")
+                form = NumberForm(type_, unit=unit) if unit and is_number else None  # type: ignore[arg-type]
+                self._properties[name] = Property(
+                    name, type_, False, len(places), examples, form=form
+                )
 
     def _is_read(
         self, tails: IntArray, counts: NDArray[Any], least: float
-    ) -> tuple[ValueType, dict[int, Value]] | None:
-        """Return the type that most of a relation's tails parse as, and their values by tail.
+    ) -> tuple[ValueType, dict[int, Value], str] | None:
+        """Return the type that most of a relation's tails parse as, their values by tail, the unit.
 
         ``counts``: facts of each tail. None if the facts with a parsed tail are fewer than the
         fraction ``least``.
@@ -503,29 +508,31 @@ def _split(
         class_of[sorted(sets)] = class_of.max() + 1
 
 
-def _read(texts: dict[int, str]) -> tuple[ValueType, dict[int, Value]] | None:
-    """Parse ``texts`` by key as booleans, dates or numbers; return the type and the parsed values.
+def _read(texts: dict[int, str]) -> tuple[ValueType, dict[int, Value], str] | None:
+    """Parse ``texts`` by key as booleans, dates or numbers; return type, parsed values and unit.
 
     Unparsable texts are dropped; None if nothing parses. Amounts of one unit become numbers of it,
-    of several units numbers of the base unit.
+    of several units numbers of the base unit. The unit is "" for other values.
     """
     flags = {key: _FLAGS[text.lower()] for key, text in texts.items() if text.lower() in _FLAGS}
     if len(flags) == len(texts):
-        return "boolean", dict(flags)
+        return "boolean", dict(flags), ""
     read = {key: value for key, text in texts.items() if (value := read_value(text)) is not None}
     days = {key: value.days for key, value in read.items() if value.days and value.amount is None}
     if 2 * len(days) > len(read):
-        return "date", {key: _iso(*span) for key, span in days.items()}
+        return "date", {key: _iso(*span) for key, span in days.items()}, ""
     amounts = {key: value for key, value in read.items() if value.amount is not None}
     if not amounts:
         return None
     written = {_NUMBER.sub("", texts[key]).strip().lower() for key in amounts}
-    units = {UNITS.get(one, ("", 1.0))[1] for one in written}
-    times = units.pop() if len(units) == 1 else 1.0
+    bases, units = zip(*(UNITS.get(one, ("", 1.0)) for one in written), strict=True)
+    alike = len({*units}) == 1
+    times = units[0] if alike else 1.0
+    unit = "" if len({*bases}) > 1 else min(written) if alike else bases[0]
     numbers = {key: round(value.amount / times, 9) for key, value in amounts.items()}  # type: ignore[operator]
     if all(number.is_integer() for number in numbers.values()):
-        return "integer", {key: int(one) for key, one in numbers.items()}
-    return "float", dict(numbers)
+        return "integer", {key: int(one) for key, one in numbers.items()}, unit
+    return "float", dict(numbers), unit
 
 
 def _iso(first: float, last: float) -> str:

@@ -134,6 +134,7 @@ _BY_SIGN: dict[str, Operator] = {  # the characters of each sign in one order
     "=!": "<>",
 }  # fmt: skip
 _QUANTITY = re.compile(AMOUNT)
+_UNIT_WORD = re.compile(r"\s+([a-z]+)")
 _NO_UNIT = FUNCTION | {"or", "and", "that", "who", "which"}
 _SUPERLATIVE = re.compile(
     r"(?<!at )(?<!at the )(?<!for the )\b(most recent|\w{2,}est|fewest"
@@ -337,7 +338,9 @@ def _limit_and_numbers(question: str, taken: Sequence[bool]) -> tuple[int | None
     for size, start, end in _numbers(question, taken):
         before, after = question[:start], question[end:]
         value = int(size) if size.is_integer() else size
-        number = _stating("number", value, question, start, end, *_amount(question, start, end))
+        number = _stating(
+            "number", value, question, start, end, *_amount(question, start, end, value)
+        )
         bare = number.operator == "="
         counted = isinstance(value, int) and 0 < value <= _MOST_COUNTED
         noun = re.match(r"\s+[A-Za-z]", after) or _ALONE.search(before)
@@ -402,12 +405,16 @@ def _numbers(question: str, taken: Sequence[bool]) -> list[tuple[float, int, int
     return sorted((span for span in spans if not any(taken[span[1] : span[2]])), key=itemgetter(1))
 
 
-def _amount(question: str, start: int, end: int) -> tuple[Value | None, int]:
+def _amount(question: str, start: int, end: int, number: float) -> tuple[Value | None, int]:
     """Return the number at ``start:end`` as a value with its unit, and where the unit ends.
 
-    The value is None if it cannot be read; without a unit the second is ``end``.
+    The value is None if it cannot be read; without a unit the second is ``end``. ``number``: what a
+    word such as "two" means.
     """
     low = question.casefold()
+    word = _UNIT_WORD.match(low, end) if low[start:end].isalpha() else None
+    if word is not None and word[1] in UNITS:
+        return read_value(f"{number} {word[1]}"), word.end()
     match = _QUANTITY.match(low, start)
     if match is None or match.end() < end or len(low) != len(question):
         return read_value(low[start:end]), end

@@ -70,6 +70,13 @@ def test_a_quotation_is_part_of_a_text_only_where_that_is_said(
     assert [one.operator for one in stated(question).literals] == [operator]
 
 
+@pytest.mark.parametrize("words", ["two hours", "2 hours", "2 h", "120 minutes"])
+def test_a_number_in_words_has_its_unit(words: str) -> None:
+    (one,) = stated(f"Which films are longer than {words}?").literals
+    assert one.read is not None
+    assert (one.read.amount, one.read.unit) == (7200, "s")
+
+
 @pytest.mark.parametrize("words", ["exactly one author", "only one author", "just one author"])
 def test_one_is_a_number_where_it_is_stressed(words: str) -> None:
     (one,) = stated(f"Which books have {words}?").literals
