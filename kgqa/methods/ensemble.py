@@ -45,7 +45,8 @@ from kgqa.methods.options import (
 )
 from kgqa.methods.query import UNSAID, Query, has_words_of, named_by_kind
 from kgqa.methods.rank import Rank
-from kgqa.methods.what_is import asked_class, only_of_class
+from kgqa.methods.rank_asked import asked_noun
+from kgqa.methods.what_is import asked_class, only_agents, only_of_class
 from kgqa.methods.whole_graph import (
     asks_for_topic,
     compares,
@@ -435,6 +436,8 @@ class Auto(Ensemble):
         if found.answers and one.class_ is not None:
             mine = only_of_class(store, found, one.class_, WEIGHTS["of_class"])
             found = mine or one.of_class or found
+        elif len(found.answers) > 1 and (noun := asked_noun(one.question.question)):
+            found = only_agents(store, found, noun) or found
         if found.answers:
             found = self._values_of(store, found, one.plan) or found
             return self._count_of(found, one) or self._order_of(store, found, one) or found

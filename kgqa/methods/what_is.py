@@ -24,6 +24,7 @@ from kgqa.paths.walk import FIRST, TAIL, WalkRules, walk
 from kgqa.paths.words import relation_phrase
 from kgqa.planning.question_words import does, names_class
 from kgqa.queries.check import NUMBERS
+from kgqa.understanding.direction import agent_is_head
 from kgqa.weights import weights
 
 if TYPE_CHECKING:
@@ -227,6 +228,32 @@ def only_of_class(store: GraphStore, found: Findings, class_: str, least: float)
         paths=tuple(paths),
         confidence=None if found.confidence is None else found.confidence * min(1.0, share),
     )
+
+
+def only_agents(store: GraphStore, found: Findings, noun: str) -> Findings | None:
+    """Return the findings with only those answers that a noun such as "actor" names, if any is.
+
+    Those have the relation that the noun says: actors acted in something. None if no relation says
+    it, or all or none of the answers have it.
+    """
+    relations = store.relations()
+    sides = {at: side for at, name in enumerate(relations.names)
+             if (side := agent_is_head(noun, name)) is not None}  # fmt: skip
+    keys = store.keys_of([str(one.id) for one in found.answers if one.id is not None])
+    if not sides or len(keys) < max(2, len(found.answers)) or keys.min() < 0:
+        return None
+    agents = set[int]()
+    for way, is_head in (("out", True), ("in", False)):
+        near = store.neighbours(keys, way)  # type: ignore[arg-type]
+        agents |= {row for row, step in zip(near.row.tolist(), near.step.tolist(), strict=True)
+                   if sides.get(step // 2) is is_head}  # fmt: skip
+    if not 0 < len(agents) < len(keys):
+        return None
+    kept = tuple(one for row, one in enumerate(found.answers) if row in agents)
+    ids = {one.id for one in kept}
+    paths = [path for path in found.paths if any(each.tail.id in ids for each in path.groundings)]
+    note = f"Of {len(keys)} answers, those are left out that are no {noun} by a fact of the graph."
+    return replace(found, answers=kept, paths=tuple(paths), notes=(*found.notes, note))
 
 
 def described(store: GraphStore, answer: Answer) -> Answer:

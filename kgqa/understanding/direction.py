@@ -68,6 +68,26 @@ def answer_is_head(asked: str, relation: str) -> bool | None:
     return head == answer if head else None
 
 
+_AGENT = re.compile(r"\w+(?:er|or|ist|ress)")
+
+
+def agent_is_head(noun: str, relation: str) -> bool | None:
+    """Return whether a noun for those who act names a relation's heads; None if it names neither.
+
+    >>> agent_is_head("actors", "acted in"), agent_is_head("writers", "written by")
+    (True, False)
+    >>> agent_is_head("directors", "director"), agent_is_head("towers", "located in")
+    (False, None)
+    """
+    one, phrase = stem(noun.lower()), relation_phrase(relation).split()
+    if one in map(stem, phrase):
+        return phrase[-1] == "of"
+    root = _IRREGULAR.get(phrase[0], phrase[0][: max(3, len(phrase[0]) - 3)])
+    if len(root) < 3 or not _AGENT.fullmatch(one) or not one.startswith(root):
+        return None
+    return phrase[-1] != "by"
+
+
 @lru_cache(1_024)
 def _stated(asked: str) -> tuple[str, str]:
     """Return a question with ``FIRST`` and ``SECOND`` for its answer and ``x``, and the answer's.
