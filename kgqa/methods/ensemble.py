@@ -720,7 +720,7 @@ class Auto(Ensemble):
         if not (apart or same or asks_duration(text)):
             return None
         found = planned()
-        if isinstance(found, KgqaError) or not compares(found, question.topics):
+        if isinstance(found, KgqaError) or not compares(found, without_values(question.topics)):
             return None
         return found if apart or has_calculation(found) or (same and leaves_out(found)) else None
 

@@ -494,11 +494,12 @@ class Query(Method[QueryOptions]):
             names = dict.fromkeys(name for *_, name in parts.properties)
             literals, named, others = without_named(stated(question), names)
             parts = parts.without(others)
-            found = values.find(question, literals.literals)
+            found = _without_bounds(values.find(question, literals.literals), literals)
             asked = asked_for(question, parts, found)
             if asked.question != question:
                 literals, named, _ = without_named(stated(asked.question), names)
                 found = values.find(asked.question, literals.literals)
+                found = _without_bounds(found, literals)
             last = self._last = key, _QuestionParts(asked, literals, named, found, parts)
         return last[1]
 
@@ -660,6 +661,17 @@ class Query(Method[QueryOptions]):
             self._rows = None
             self._version = version
         return self._parts, self._values
+
+
+def _without_bounds(found: Sequence[FoundValue], literals: Stated) -> list[FoundValue]:
+    """Return stored values without those that a question states as bounds: "over 120 minutes"."""
+    bounds = _spans(one for one in literals.literals
+                    if one.kind != "text" and one.operator not in ("=", "<>"))  # fmt: skip
+    return [
+        one
+        for one in found
+        if one.quoted or not any(start < one.end and one.start < end for start, end in bounds)
+    ]
 
 
 def _by_results(plans: Sequence[ScoredPlan], bare: str, run: Run) -> list[_Ran]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from kgqa.display import NOT_HERE
 from kgqa.graph.amounts import number_in
 from kgqa.graph.names import normalise
-from kgqa.graph.quantities import UNITS
+from kgqa.graph.quantities import UNITS, read_value
 from kgqa.graph.schema import PropertyGraph
 from kgqa.lexicon.lemmas import stem
 from kgqa.linking.neighbourhood_features import name_stems, stems_of
@@ -112,7 +112,12 @@ def without_classes(store: GraphStore, question: LinkedQuestion) -> list[TopicEn
 
 def without_values(topics: Sequence[TopicEntity]) -> list[TopicEntity]:
     """Return the topic entities without the 50 and the euro of "over 50 EUR"."""
-    return [one for one in topics if number_in(one.name) is None and one.name.lower() not in UNITS]
+    return [
+        one
+        for one in topics
+        if number_in(one.name) is None and one.name.lower() not in UNITS
+        if (read := read_value(one.name)) is None or read.amount is None
+    ]
 
 
 def is_of_classes(topics: Sequence[TopicEntity], values: Sequence[TopicEntity], cues: Cues) -> bool:

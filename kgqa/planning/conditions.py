@@ -270,8 +270,8 @@ class ConditionSearch:
         denied = denies(question, value.start)
         others = denied and denies_itself(question, value.start)
         bound = bound_before(question, value.start) if value.holds else None
-        if bound is not None:
-            yield from self._with_bound(state, value, bound, pattern, places)
+        bounded = bound and list(self._with_bound(state, value, bound, pattern, places))
+        yield from bounded or ()
         yield from self._either(state, value, pattern, places)
         alike = denied and self._is_alike(value)
         for one in self._holding(state, value, pattern, places):
@@ -282,7 +282,10 @@ class ConditionSearch:
                            else not own and _has_condition(state, one.node, pattern)):  # fmt: skip
                 continue  # an affirmed condition comes earlier
             worth = one.odds + WEIGHTS["value_held"]
-            worth += WEIGHTS["bound_itself"] * (bound is not None and own and one.is_name)
+            if bound and own and one.is_name:
+                worth += WEIGHTS["bound_itself"]
+            elif bounded:
+                worth += WEIGHTS["bound_elsewhere"]
             if alike and one.is_entity:
                 worth += WEIGHTS["denied_at_same_place"] * (
                     -1 if own else _walked_alike(state, pattern, one.node)
