@@ -324,7 +324,7 @@ class Query(Method[QueryOptions]):
         planned = self._planned(graph, reading)[: self.options.plans]
         plans = [replace(one, plan=giving(one.plan, items, parts)) for one in planned]
         if parts.lasting:
-            plans = [meant for one in plans if (meant := spelt_out(one, parts.index)) is not None]
+            plans = [meant for one in plans if (meant := _spelt_out(one, parts.index)) is not None]
         if not among:
             return plans
         types = {name for key in graph.keys_of(sorted(among)).tolist() if key >= 0
@@ -661,6 +661,17 @@ class Query(Method[QueryOptions]):
             self._rows = None
             self._version = version
         return self._parts, self._values
+
+
+def _spelt_out(one: ScoredPlan, index: SchemaIndex) -> ScoredPlan | None:
+    """Return a plan with the difference of two dates for each duration, which its nouns then name.
+
+    None if that is no plan.
+    """
+    plan = spelt_out(one.plan, index)
+    if plan is None:
+        return None
+    return one if plan == one.plan else replace(one, plan=plan, nouns=(*one.nouns, "duration"))
 
 
 def _without_bounds(found: Sequence[FoundValue], literals: Stated) -> list[FoundValue]:

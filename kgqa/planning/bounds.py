@@ -106,29 +106,33 @@ def compared(
     None if the phrase does not suit the property. ``mentioned``: whether the question names it.
     """
     words = said.group()
-    dated = is_dated(property_)
     if said["same"]:
         alike = {*stems(property_.name)} & {stem(one.lower()) for one in said["same"].split()}
         return ("=", WEIGHTS["bound_of_dimension"]) if alike else None
     if property_.type == "text":
         return None
     if said["time"] or re.match(r"(?:later|earli)er?\b", words, re.IGNORECASE):
-        if not dated:
+        if not is_dated(property_):
             return None
         later = COMPARED[">"].search(words) or "since" in words
         return (">" if later else "<"), WEIGHTS["bound_of_dimension"]
-    best = _as_best(said)
-    if best:
-        down, up = (superlative(best, property_, side) for side in (True, False))
-        fits = measured(best, property_.name) or (
-            dated and down != up and abs(down - up) > WEIGHTS["superlative_direction"]
-        )
-        if fits and down != up:
-            return (">" if down > up else "<"), WEIGHTS["bound_of_dimension"]
+    if operator := _by_dimension(_as_best(said), property_):
+        return operator, WEIGHTS["bound_of_dimension"]
     high, low = (COMPARED[sign].search(words) for sign in (">", "<"))
     if bool(high) == bool(low):
         return None
     return (">" if high else "<"), WEIGHTS["bound_said"] if mentioned else WEIGHTS["bound_unsaid"]
+
+
+def _by_dimension(best: str, property_: Property) -> str:
+    """Return the operator that a superlative means for a property, "" if it does not suit it."""
+    if not best:
+        return ""
+    down, up = (superlative(best, property_, side) for side in (True, False))
+    clearly = is_dated(property_) and abs(down - up) > WEIGHTS["superlative_direction"]
+    if down == up or not (clearly or measured(best, property_.name)):
+        return ""
+    return ">" if down > up else "<"
 
 
 def _as_best(said: re.Match[str]) -> str:

@@ -163,6 +163,16 @@ def _is_another(state: ConditionState, one: _Holding) -> bool:
     )
 
 
+def _worth_of_bound(one: _Holding, *, suits: bool) -> float:
+    """Return the score of the thing whose value is a bound as a part of the plan itself.
+
+    ``suits``: whether a property of the answers may be compared with its value.
+    """
+    if not one.node and one.is_name:
+        return WEIGHTS["bound_itself"]
+    return WEIGHTS["bound_elsewhere"] if suits else 0.0
+
+
 def _walked_alike(state: ConditionState, pattern: Pattern, node: int) -> bool:
     """Return whether another node with a condition is reached by the same hop as ``node``."""
     into = {hop.target: (hop.source, hop.relation, hop.inverse) for hop in pattern.hops}
@@ -185,7 +195,7 @@ def in_unit(literal: Stating, property_: Property) -> float | int | str:
         return literal.value
     amount = read.amount / times
     short = round(amount, 9)
-    if not math.isclose(short, amount, rel_tol=1e-12):  # a third, which no bound may round up
+    if abs(short - amount) > 4 * math.ulp(amount):  # a third, which no bound may round up
         return amount
     return int(short) if short.is_integer() else short
 
@@ -270,8 +280,8 @@ class ConditionSearch:
         denied = denies(question, value.start)
         others = denied and denies_itself(question, value.start)
         bound = bound_before(question, value.start) if value.holds else None
-        bounded = bound and list(self._with_bound(state, value, bound, pattern, places))
-        yield from bounded or ()
+        bounded = list(self._with_bound(state, value, bound, pattern, places)) if bound else []
+        yield from bounded
         yield from self._either(state, value, pattern, places)
         alike = denied and self._is_alike(value)
         for one in self._holding(state, value, pattern, places):
@@ -282,10 +292,8 @@ class ConditionSearch:
                            else not own and _has_condition(state, one.node, pattern)):  # fmt: skip
                 continue  # an affirmed condition comes earlier
             worth = one.odds + WEIGHTS["value_held"]
-            if bound and own and one.is_name:
-                worth += WEIGHTS["bound_itself"]
-            elif bounded:
-                worth += WEIGHTS["bound_elsewhere"]
+            if bound is not None:
+                worth += _worth_of_bound(one, suits=bool(bounded))
             if alike and one.is_entity:
                 worth += WEIGHTS["denied_at_same_place"] * (
                     -1 if own else _walked_alike(state, pattern, one.node)

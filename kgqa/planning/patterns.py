@@ -235,7 +235,7 @@ class PatternSearch:
         if far in nodes:
             before = {nodes[one.source] for one in pattern.hops if one.target == hop.source}
             again = far in before and far != nodes[hop.source] and not self._is_said_twice(far)
-            score += WEIGHTS["second_round_about" if again else "second_of_class"]
+            score += WEIGHTS["second_round_about"] if again else WEIGHTS["second_of_class"]
         else:
             score += self._read.classes[far][0] + self._of_values(far)
         away = (*pattern.away, pattern.away[hop.source] + 1)

@@ -132,6 +132,7 @@ _SUPERLATIVE = re.compile(
 )
 _SMALL = english_words("in_names")
 _NUMBERS = english_words("numbers")
+_NOUN_OF_VERB = re.compile(r"\w{4,}(?:tur|sur)e")
 _JOINING = english_words("joining")
 
 
@@ -375,9 +376,9 @@ def asks_order(words: Sequence[str]) -> bool:
 
 
 def _root(word: str) -> str:
-    """Return a word's stem, cut by two letters if it is long, or by its ``-ure``: depart(ure)."""
+    """Return a word's stem, cut by two letters if it is long, or by three: departed, departure."""
     word = stem(word)
-    if word.endswith("ture") and len(word) > 7:
+    if _NOUN_OF_VERB.fullmatch(word):
         return word[:-3]
     return word if len(word) <= 5 else word[:-2]
 

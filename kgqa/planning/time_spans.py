@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from kgqa.graph.schema import GraphSchema
-    from kgqa.planning.aggregates import ScoredPlan
     from kgqa.queries.check import SchemaIndex
 
 DURATIONS = ("duration_days", "duration_years")  # the unit is read from the name's last word
@@ -117,20 +116,19 @@ def are_years(property_: Property) -> bool:
     )
 
 
-def spelt_out(scored: ScoredPlan, index: SchemaIndex) -> ScoredPlan | None:
-    """Return a plan with the difference of two dates for each duration, which its nouns then name.
+def spelt_out(plan: Plan, index: SchemaIndex) -> Plan | None:
+    """Return a plan with the difference of two dates for each duration.
 
     ``index``: of the schema of :func:`with_durations`. None for a plan that tests whether there is
     a duration, which nothing stores.
     """
     try:
-        plan = _spelt_out(scored.plan, index)
-        if plan == scored.plan:
-            return scored
-        check(plan, index)
+        spelt = _spelt_out(plan, index)
+        if spelt != plan:
+            check(spelt, index)
     except PlanError:
         return None
-    return replace(scored, plan=plan, nouns=(*scored.nouns, "duration"))
+    return spelt
 
 
 def _spelt_out(plan: Plan, index: SchemaIndex) -> Plan:
