@@ -60,6 +60,7 @@ from kgqa.methods.whole_graph import (
     is_of_classes,
     is_unsaid,
     leaves_out,
+    names_alternatives,
     outdoes_paths,
     stands_apart,
     sums_paths,
@@ -701,6 +702,8 @@ class Auto(Ensemble):
         of_topics = WEIGHTS["plan_of_topics"]
         if named:
             if compares(found, named):
+                if cues.denied and names_alternatives(found):
+                    return WEIGHTS["plan_of_number"]  # a path leads from one of them
                 return of_topics if self._nouns else WEIGHTS["plan_without_topics"]
             return WEIGHTS["plan_before_paths"] if cues.best or self._nouns else of_topics
         if cues.ranks or cues.bounded:

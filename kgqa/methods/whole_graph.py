@@ -191,6 +191,11 @@ def has_calculation(found: Findings) -> bool:
     )
 
 
+def names_alternatives(found: Findings) -> bool:
+    """Return whether a plan asks for what has one or the other of several things."""
+    return found.result is not None and any(one.operator == "in" for one in found.result.plan.where)
+
+
 def leaves_out(found: Findings) -> bool:
     """Return whether a plan leaves out a named thing, and so gives the others that are like it."""
     return found.result is not None and any(

@@ -44,7 +44,7 @@ from kgqa.queries.plan import (
     owners,
 )
 from kgqa.queries.values import DATES
-from kgqa.understanding.asked import asks_best, asks_either
+from kgqa.understanding.asked import asks_best
 from kgqa.weights import weights
 
 if TYPE_CHECKING:
@@ -569,7 +569,7 @@ class WholeSearch:
 
     def _names_itself(self, state: ConditionState) -> bool:
         """Return whether the question names the nodes that a plan outputs."""
-        named = ("=",) if asks_either(self._read.question) else ("=", "in")
+        named = ("=",) if self._read.choice else ("=", "in")
         return any(
             one.operator in named and (one.left == NodeRef(0) or one.left in state.names)
             for one in state.where

@@ -65,6 +65,7 @@ _EQUAL: dict[tuple[bool, bool], Operator] = {  # by whether there are several, a
 }  # fmt: skip
 _LIVING: dict[Operator, re.Pattern[str]] = {"missing": ALIVE, "not missing": DEAD}
 _ANY = re.compile(r"any|some")
+_NOR = re.compile(r"\bnor\b(?: the| an?| in)?\W*$", re.I)
 _JOINING = english_words("joining")
 _HAVING = re.compile(r"with|have|has|having|had|includ\w*|known|whose")
 
@@ -161,16 +162,6 @@ def _is_another(state: ConditionState, one: _Holding) -> bool:
         for each in state.where
         if isinstance(each.right, tuple) and isinstance(one.left, NodeRef)
     )
-
-
-def _worth_of_bound(one: _Holding, *, suits: bool) -> float:
-    """Return the score of the thing whose value is a bound as a part of the plan itself.
-
-    ``suits``: whether a property of the answers may be compared with its value.
-    """
-    if not one.node and one.is_name:
-        return WEIGHTS["bound_itself"]
-    return WEIGHTS["bound_elsewhere"] if suits else 0.0
 
 
 def _walked_alike(state: ConditionState, pattern: Pattern, node: int) -> bool:
@@ -277,31 +268,56 @@ class ConditionSearch:
         """Yield the state with a stored value unused, and with each condition that it may be."""
         question = self._read.question
         yield replace(state, score=state.score + self._read.unused(value))
-        denied = denies(question, value.start)
-        others = denied and denies_itself(question, value.start)
         bound = bound_before(question, value.start) if value.holds else None
         bounded = list(self._with_bound(state, value, bound, pattern, places)) if bound else []
-        yield from bounded
-        yield from self._either(state, value, pattern, places)
-        alike = denied and self._is_alike(value)
+        either = list(self._either(state, value, pattern, places))
+        yield from (*bounded, *either)
+        if either and _NOR.search(question[: value.start]):
+            return  # neither of them, not: not both
+        if bound and bounded and (bound["er"] or bound["degree"]):
+            return  # "older than Ann" is about no other fact of Ann
+        suits = bound is not None and self._suits(bound, value)
         for one in self._holding(state, value, pattern, places):
-            own = not one.node
-            if one.is_entity and _is_another(state, one):
-                continue
-            if denied and (not others if own and one.is_name
-                           else not own and _has_condition(state, one.node, pattern)):  # fmt: skip
-                continue  # an affirmed condition comes earlier
             worth = one.odds + WEIGHTS["value_held"]
-            if bound is not None:
-                worth += _worth_of_bound(one, suits=bool(bounded))
-            if alike and one.is_entity:
-                worth += WEIGHTS["denied_at_same_place"] * (
-                    -1 if own else _walked_alike(state, pattern, one.node)
-                )
-            operator = _EQUAL[len(one.stored) > 1, denied and own]
-            found = Comparison(one.left, operator, one.stored)
-            added = state.also(found, worth, used=one.used, names=one.names)
-            yield added.without(one.node) if denied and not own else added
+            if bound is not None and not one.node and one.is_name:
+                worth += WEIGHTS["bound_itself"]
+            elif suits:
+                worth += WEIGHTS["bound_elsewhere"]
+            if not (one.is_entity and _is_another(state, one)):
+                yield from self._with_holding(state, value, one, worth, pattern)
+
+    def _suits(self, bound: re.Match[str], value: FoundValue) -> bool:
+        """Return whether a named entity has a property that a comparative phrase may be about."""
+        types = self._read.parts.index.types
+        return any(
+            compared(bound, one, mentioned=False) is not None
+            for class_ in dict.fromkeys(class_ for class_, _ in value.holds)
+            for one in types[class_].properties
+            if (class_, one.name) in value.holds
+        )
+
+    def _with_holding(
+        self, state: ConditionState, value: FoundValue, one: _Holding, worth: float,
+        pattern: Pattern,
+    ) -> Iterator[ConditionState]:  # fmt: skip
+        """Yield the state with a stored value as the condition ``one``, whose score is ``worth``.
+
+        Nothing if the question denies the value where a plan cannot.
+        """
+        question, own = self._read.question, not one.node
+        denied = denies(question, value.start)
+        others = denied and denies_itself(question, value.start)
+        if denied and (not others if own and one.is_name
+                       else not own and _has_condition(state, one.node, pattern)):  # fmt: skip
+            return  # an affirmed condition comes earlier
+        if denied and one.is_entity and self._is_alike(value):
+            worth += WEIGHTS["denied_at_same_place"] * (
+                -1 if own else _walked_alike(state, pattern, one.node)
+            )
+        operator = _EQUAL[len(one.stored) > 1, denied and own]
+        found = Comparison(one.left, operator, one.stored)
+        added = state.also(found, worth, used=one.used, names=one.names)
+        yield added.without(one.node) if denied and not own else added
 
     def _holding(
         self, state: ConditionState, value: FoundValue, pattern: Pattern, places: Sequence[Place]
@@ -436,7 +452,7 @@ class ConditionSearch:
             last.left == place.ref and place.of_answer and not place.property.many
             for place in places
         )
-        joined = rf"\W*{'(?:or|and)?' if single else 'or'}(?: the| an?| in)?\W*"
+        joined = rf"\W*{'(?:n?or|and)?' if single else 'n?or'}(?: the| an?| in)?\W*"
         return last if re.fullmatch(joined, self._read.question[max(ends) : start], re.I) else None
 
     def _with_literal(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _NEGATOR = (
     r"(?:\bnot\b|\bno\b(?!\.)|n't\b|\bnever\b|\bwithout\b|\bexcept\b|\bexcluding\b|\boutside\b"
-    r"|\bother than\b|\bapart from\b|\bnon\b)"
+    r"|\bother than\b|\bapart from\b|\bnon\b|\bneither\b|\bnor\b)"
 )
 _NEAR = 3  # most words between a negation and its value
 _FAR = 5  # and its number or date, which has comparing words before it

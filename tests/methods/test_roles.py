@@ -116,3 +116,20 @@ def test_a_relation_or_class_is_in_a_plan_for_words_of_its_own(
 def test_the_best_few_are_not_ordered_by_where_they_are(couriers: kgqa.KG) -> None:
     plan = couriers.ask("What are the top 2 depots?", method="query").plan
     assert plan is None or "latitude" not in str(plan.order)
+
+
+@pytest.mark.model
+@pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        ("Which clients are older than Cleo?", {"Ada"}),
+        ("Who is older than Cleo?", {"Ada"}),
+        ("Which clients know neither Ada nor Ben?", {"Ben", "Cleo"}),
+        ("Which clients know Ada or Ben?", {"Ada", "Dora"}),
+    ],
+)
+def test_what_is_compared_or_denied_is_no_condition(
+    couriers: kgqa.KG, question: str, names: set[str]
+) -> None:
+    answer = couriers.ask(question)
+    assert {one.name for one in answer.answers} == names, answer.notes
