@@ -28,7 +28,8 @@ _RELATIVE = re.compile(
     r"(\b(?:the|an?|it)\s+(?:[^\s,?]+\s+){1,5}?)(?:who|whose|which|when|where)\b", re.IGNORECASE
 )
 _SOMETHING_ELSE = re.compile(
-    r"\b(?:or|who|whom|whose|which|what|what's|where|when|why|how|any\w*|some\w*|tell|know|ever)\b",
+    r"\b(?:or|who|whom|whose|which|what|what's|where|when|why|how|any\w*|some\w*|tell|ever)\b"
+    r"|\byou know\b|\bknow (?:if|of|about)\b",
     re.IGNORECASE,
 )
 
@@ -42,6 +43,8 @@ def asks_whether(question: str) -> bool:
     (True, False)
     >>> asks_whether("Which is it?"), asks_whether("Do you know who runs Bonn?")
     (False, False)
+    >>> asks_whether("Does Ann know Bo?")
+    True
     """
     question = question.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
     if not (_WHETHER.match(question) or _TAG.search(question)):
