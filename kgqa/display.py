@@ -35,6 +35,7 @@ _MARKS = re.compile(
 )
 # what could be taken for a quoted half of a relation, or for the bar between two paths
 _UNCLEAR = re.compile(r'[.^]"|^[|](?= |$)|(?<= )[|]$')
+_SIGNS = frozenset('`|>"')  # one of which every mark has in printable ASCII
 _FORMULA = re.compile("[ \n]*[=+@\t\r\uff1d\uff0b\uff0d\uff20-]")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 _PLAIN_ID = re.compile(r"[\w.:/#-]{1,80}")  # is not a sentence
@@ -96,7 +97,8 @@ def shown_name(name: str, most: int = 0) -> str:
     ('Ada King', '"^a -\\u003e b\\n"', '"Ada"… (8 characters)')
     """
     plain = name == name.strip() and name[:1] not in ("", "^", '"')
-    marked = any(marks.search(name) for marks in (_HIDDEN, _MARKS, _UNCLEAR))
+    most_names = name.isascii() and name.isprintable() and _SIGNS.isdisjoint(name)
+    marked = not most_names and any(one.search(name) for one in (_HIDDEN, _MARKS, _UNCLEAR))
     if plain and not most and not marked:
         return name
     text = json.dumps(name[:most] if most else name, ensure_ascii=False)

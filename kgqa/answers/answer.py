@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, field, fields, replace
+from operator import is_
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from kgqa.display import path_parts, shown_name, visible
@@ -340,9 +341,11 @@ class Answer(Tabular, Findings):
     def __post_init__(self) -> None:
         behind = self._behind()
         for name in ("answers", "others"):
-            ranked = [
-                replace(item, paths=self._behind_of(item, behind)) for item in getattr(self, name)
-            ]
+            ranked = []
+            for item in getattr(self, name):
+                paths = self._behind_of(item, behind)
+                same = len(paths) == len(item.paths) and all(map(is_, paths, item.paths))
+                ranked.append(item if same else replace(item, paths=paths))
             object.__setattr__(self, name, tuple(ranked))
 
     @classmethod

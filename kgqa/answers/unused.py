@@ -20,11 +20,13 @@ from kgqa.graph.quantities import read_value
 from kgqa.lexicon.vocabulary import GENDERS
 from kgqa.understanding.asked import asks_whether
 from kgqa.understanding.literals import short_year
-from kgqa.understanding.question import understood
 from kgqa.weights import weights
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from kgqa.answers.answer import Answer
+    from kgqa.understanding.question import Understood
 
 WEIGHTS = weights("answers")
 _MARRIED = frozenset({"wife", "wives", "husband", "husbands"})  # equivalent to "spouse"
@@ -47,11 +49,11 @@ _VALUE = re.compile(
 )
 
 
-def with_unused(answer: Answer) -> Answer:
+def with_unused(answer: Answer, read: Understood) -> Answer:
     """Return the answer with a note on words of the question that it ignores, if there are any.
 
     Its confidence is then lowered; answers move to ``others`` if they contradict the question or it
-    says something of a subject that no fact mentions.
+    says something of a subject that no fact mentions. ``read``: the parsed question.
 
     >>> unused_values("Which fair was on 14 July, of those of 2019?", "Fair of 2019")
     ['14 July']
@@ -64,14 +66,14 @@ def with_unused(answer: Answer) -> Answer:
         return _refused(answer, f"no fact says this of {said_name(subject)}")
     shown, kin = _shown(answer)
     unused = unused_values(answer.question, shown) or unused_kin(answer.question, kin)
-    superlatives = unused_superlatives(answer)
+    superlatives = unused_superlatives(answer, read)
     if superlatives and answer.plan is not None and answer.plan.is_bare:
         return _refused(answer, f"nothing says which is the {said_name(superlatives[0])}")
     if unused and asks_whether(answer.question) and is_value(best.name):
         note = f"{NO} it is {said_name(best.name)}, not {', '.join(map(said_name, unused))}."
         others = (*answer.answers, *answer.others)
         return replace(answer, answers=(), others=others, notes=(*answer.notes, note))
-    passed = unused or unused_names(answer.question, shown) or superlatives
+    passed = unused or unused_names(read.names, shown) or superlatives
     if not passed:
         return answer
     note = f"Not used for the answer: {', '.join(map(said_name, passed))}."
@@ -133,12 +135,12 @@ def _refused(answer: Answer, reason: str) -> Answer:
     return replace(answer, answers=(), others=others, confidence=None, notes=notes)
 
 
-def unused_superlatives(answer: Answer) -> list[str]:
+def unused_superlatives(answer: Answer, read: Understood) -> list[str]:
     """Return the superlatives of a question if the plan has no order; [] if no plan answered."""
     plan = answer.plan
     if plan is None or {*str(plan).split()} & {*_ORDERING}:
         return []
-    return [order.word for order in understood(answer.question).order]
+    return [order.word for order in read.order]
 
 
 def unknown_subject(question: str, named: str) -> str:
@@ -167,20 +169,20 @@ def unused_kin(question: str, shown: str) -> list[str]:
     ]
 
 
-def unused_names(question: str, shown: str) -> list[str]:
-    """Return the names in ``question`` that share no word, or its beginning, with ``shown``.
+def unused_names(names: Iterable[str], shown: str) -> list[str]:
+    """Return those of a question's ``names`` that share no word, or its beginning, with ``shown``.
 
     Short forms in capitals may stand for other words, and months are said by numbers.
 
-    >>> unused_names("How many were sold in Oslo by the CEO?", "Salt -> copies -> 44")
+    >>> unused_names(["Oslo", "CEO"], "Salt -> copies -> 44")
     ['Oslo']
-    >>> unused_names("Which Norwegian towns are there?", "Norway -> town -> Oslo")
+    >>> unused_names(["Norwegian"], "Norway -> town -> Oslo")
     []
     """
     known = {word[:_BEGINNING] for word in normalise(shown).split()}
     return [
         name
-        for name in understood(question).names
+        for name in names
         if not (name.isupper() or name.lower() in _CALENDAR)
         and not known & {word[:_BEGINNING] for word in normalise(name).split()}
     ]

@@ -116,9 +116,9 @@ class KG:
     @property
     def is_live(self) -> bool:
         """Whether the KG is a live database, which each question reads in its present state."""
-        from kgqa.graph.store import LiveStore
+        from kgqa.graph.store import is_live
 
-        return isinstance(self.store, LiveStore)
+        return is_live(self.store)
 
     @property
     def name(self) -> str:

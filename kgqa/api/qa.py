@@ -19,7 +19,7 @@ from kgqa.errors import (
     LinkingError,
     UsageError,
 )
-from kgqa.graph.store import GraphStore, LiveStore, schema_version
+from kgqa.graph.store import GraphStore, LiveStore, is_live, schema_version
 from kgqa.registry import METHODS
 
 if TYPE_CHECKING:
@@ -259,8 +259,11 @@ class QA:
         self, store: GraphStore, questions: Iterable[Asked]
     ) -> Generator[tuple[int, Answer | KgqaError], None, None]:
         """Yield the number and answer of each question, or its error; register plans' results."""
-        live = isinstance(store, LiveStore)
-        given = self._live_answers(questions) if live else self._state_answers(store, questions)
+        given = (
+            self._live_answers(questions)
+            if is_live(store)
+            else self._state_answers(store, questions)
+        )
         with closing(given) as answers:
             for number, answer in answers:
                 if not isinstance(answer, KgqaError) and answer.result is not None:
@@ -351,13 +354,14 @@ class QA:
                         f"{answer.message} Asked about: {names}.", answer.hint
                     )
                 elif not isinstance(answer, KgqaError):
-                    answer = with_unused(_restricted(answer, this.reading))
+                    read = understood(this.read)
+                    answer = with_unused(_restricted(answer, this.reading), read)
                     answer = answer if this.choices else as_whether(answer)
                     answer = replace(
                         answer,
                         notes=(*this.notes, *answer.notes),
                         question=this.reading.question,
-                        understood=understood(this.read),
+                        understood=read,
                     )
                 this.answers[this.place] = answer
                 done = [result for result in this.answers if result is not None]

@@ -271,6 +271,11 @@ class Entities:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def take(self, rows: Sequence[int]) -> Entities:
+        """Return the entities in some ``rows``, in their order."""
+        ids, names = [self.ids[row] for row in rows], [self.names[row] for row in rows]
+        return Entities(self.keys[rows], ids, names, self.kinds[rows])
+
     def label(self, row: int) -> str:
         """Return the name of the entity in ``row``, or its id if it has no name."""
         return self.names[row] or self.ids[row]

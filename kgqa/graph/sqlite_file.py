@@ -8,7 +8,6 @@ read only if its tables are the ones that are made here, and only values of thei
 from __future__ import annotations
 
 import contextlib
-import json
 import sqlite3
 from abc import ABC, abstractmethod
 from functools import cache
@@ -233,7 +232,7 @@ class SqliteReader(ABC):
                 # CROSS JOIN keeps the order of the keys asked for
                 f"SELECT f.key + {start}, {columns} FROM json_each(?) f "
                 f"CROSS JOIN {table} t ON t.key = f.value",
-                [json.dumps(keys[start : start + _KEYS].tolist())],
+                [str(keys[start : start + _KEYS].tolist())],  # as JSON writes them
             )
 
     def query(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
@@ -247,10 +246,11 @@ class SqliteReader(ABC):
             raise self._fault(error) from None
         except UnicodeDecodeError:
             raise self._damaged("a text in it is not UTF-8") from None
-        for place, (column, *_) in enumerate(cursor.description or ()):
-            if (types := _TYPES.get(column)) and not {type(row[place]) for row in rows} <= types:
+        columns = zip(cursor.description or (), zip(*rows, strict=True), strict=False)  # or no row
+        for (column, *_), values in columns:
+            if (types := _TYPES.get(column)) and not types.issuperset(map(type, values)):
                 raise self._damaged(f"a value of its column {column} is of another type")
-            if column == "kind" and not {row[place] for row in rows} <= _KINDS:
+            if column == "kind" and not _KINDS.issuperset(values):
                 raise self._damaged("a kind in it is unknown")
         return rows
 

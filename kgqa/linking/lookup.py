@@ -73,7 +73,7 @@ def named_entities(store: GraphStore, keys: IntArray) -> Entities | None:
         for row, name in enumerate(all_of_them.names)
         if name and all_of_them.kinds[row] == Kind.ENTITY
     ]
-    return store.entities(all_of_them.keys[named]) if named else None
+    return all_of_them.take(named) if named else None
 
 
 def _exact(store: GraphStore, mentions: list[Mention], *, language: bool) -> list[tuple[int, Hit]]:

@@ -117,6 +117,8 @@ class QuestionWords:
             after_the = bool(self.words) and self.words[-1].form == "the"
             abbreviation = form in ABBREVIATIONS and (raised or after_the)
             self.words.append(Word(start, match.end(), form, unspaced, possessive, abbreviation))
+        self._functions = [word.function for word in self.words]
+        self._commons = [word.common for word in self.words]
 
     def mentions(self) -> list[Mention]:
         """Return every run of words that may name an entity, longest first, then in reading order.
@@ -157,12 +159,17 @@ class QuestionWords:
             for left, right in quotes
         )
         raised = quoted or (capital and any(text[word.start].isupper() for word in run))
-        content = sum(not word.function for word in run)
+        content = len(run) - sum(self._functions[first : last + 1])
         unnamed = not raised and (content == 0 or form in UNSPACED_FUNCTION)
         if unnamed or not form:
             return None
-        common = all(word.common for word in run)
+        common = all(self._commons[first : last + 1])
         return Mention(text[start:end], start, end, form, len(run), content, common, raised, quoted)
+
+    @property
+    def is_everyday(self) -> bool:
+        """Whether it has everyday words alone, none of them quoted: nothing is surely a name."""
+        return all(self._commons) and not _quotes(self.text)
 
     def content_runs(self) -> list[ContentRun]:
         """Return the longest runs of words that are neither function nor everyday words."""

@@ -195,9 +195,10 @@ def _stems(
     ``rows``: of edges, into ``keys``; ``steps``: of edges (2 * relation, + 1 reversed).
     """
     names = store.relations().names
-    pairs = np.unique(np.stack([rows, steps // 2]), axis=1)
+    pairs = np.unique(rows * len(names) + steps // 2)  # as numbers they are sorted faster
     by_key: dict[int, set[str]] = {key: set() for key in keys.tolist()}
-    for row, relation in pairs.T.tolist():
+    for pair in pairs.tolist():
+        row, relation = divmod(pair, len(names))
         by_key[int(keys[row])] |= _stems_of_relation(names[relation])
     return {key: frozenset(stems) for key, stems in by_key.items()}
 

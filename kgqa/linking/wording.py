@@ -7,7 +7,7 @@ relations none: those have nearly every word), and names that wordings are part 
 from __future__ import annotations
 
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from kgqa.graph.names import normalise
@@ -40,13 +40,12 @@ def own_words(store: GraphStore) -> frozenset[str]:
 
     Empty for a KG with very many of them.
     """
-    names = tuple(islice(_names(store), _MOST + 1))
+    names = tuple(islice(chain(store.relations().names, _schema_names(store)), _MOST + 1))
     return _words_of(names) if len(names) <= _MOST else frozenset()
 
 
-def _names(store: GraphStore) -> Iterator[str]:
-    """Yield the names of the KG's relations, classes and properties, synonyms included."""
-    yield from store.relations().names
+def _schema_names(store: GraphStore) -> Iterator[str]:
+    """Yield the names of the KG's classes and properties, and synonyms of its relations' too."""
     if isinstance(store, PropertyGraph):
         schema = store.schema()
         for type_ in schema.types:

@@ -111,7 +111,7 @@ class _Ranking(NamedTuple):
     """A question's relation paths, with their scores, and the entities that they lead to."""
 
     question: LinkedQuestion
-    names: Mapping[int, Sequence[str]]  # of the topic entities, by key
+    asked: str  # the question with ``x`` for its first topic entity
     found: Sequence[RelationPaths]  # of each topic entity
     weighed: Sequence[Weighed]
     narrowed: Narrowed
@@ -200,7 +200,8 @@ class Rank(Method[RankOptions]):
         names, named = self.foreseen(store, question)
         found, notes = _walked(store, question.topics, rules)
         walked = time.perf_counter()
-        weighed = self._weigh_question(words, question, names, found)
+        asked = [words.question(question.question, topic.key, names) for topic in question.topics]
+        weighed = self._weigh_question(words, question, asked, names, found)
         found = [
             opened(store, paths, one.probability, rules)
             for paths, one in zip(found, weighed, strict=True)
@@ -217,8 +218,8 @@ class Rank(Method[RankOptions]):
         narrowed = Narrowed(_within_reach(scores, choices, rules))
         if self.options.conditions and not choices:
             weighed, narrowed = narrowed_by_question(
-                words, self.ranker, self.form, question.question, names, named, found, weighed,
-                narrowed.scores, self._today,
+                words, self.ranker, self.form, question.question, asked[0], names, named, found,
+                weighed, narrowed.scores, self._today,
             )  # fmt: skip
         notes += narrowed_notes(narrowed, self._today)
         ranked = time.perf_counter()
@@ -228,7 +229,7 @@ class Rank(Method[RankOptions]):
         evidence = self._evidence(
             store, found, weighed, order[: max(near, self.options.k)], narrowed.rows
         )
-        one = _Ranking(question, names, found, weighed, narrowed, order, evidence)
+        one = _Ranking(question, asked[0], found, weighed, narrowed, order, evidence)
         verdict = self._choice(choices, one) if choices else self._verdict(words, one, near)
         shown, expanded = _shown(evidence, self.options.k)
         grounded = time.perf_counter()
@@ -286,27 +287,26 @@ class Rank(Method[RankOptions]):
         notes = [f"Counted: {count:,}."] if count is not None else []
         if count is None and in_all > MOST_ANSWERS:
             notes.append(first_of(in_all, chosen))
-        asked = words.question(one.question.question, one.question.topics[0].key, one.names)
         likeliest = [
             paths.steps[int(np.argmax(each.probability))]
             for paths, each in zip(one.found, one.weighed, strict=True)
             if paths.steps
         ]
         notes += filter(None, map(words.said_both_ways, likeliest))
-        if contradiction := self._contradicted(words, one, asked, likeliest, refused):
+        if contradiction := self._contradicted(words, one, likeliest, refused):
             reason, confidence = contradiction
             return _Verdict(answers, 0, confidence, (*notes, reason))
-        confidence = self._sureness(one, asked)
-        if _is_unsure(words, one, asked, likeliest):
+        confidence = self._sureness(one)
+        if _is_unsure(words, one, likeliest):
             confidence = min(confidence, UNSURE)
         return _Verdict(answers, chosen, confidence, tuple(notes), count)
 
-    def _sureness(self, one: _Ranking, asked: str) -> float:
-        """Return the probability that the best entity answers the question ``asked``."""
+    def _sureness(self, one: _Ranking) -> float:
+        """Return the probability that the best entity answers the question."""
         order, evidence = one.order, one.evidence
         relations = evidence[order[0]][0][1].relation_path if order[0] in evidence else ()
         score = one.narrowed.scores[order[0]] ** (1 / len(one.weighed))
-        signs = evidence_of(score, one.weighed[0].probability, asked, relations)
+        signs = evidence_of(score, one.weighed[0].probability, one.asked, relations)
         met = float(bool(one.narrowed.conditions))
         return sureness((*signs, met, 1.0), self.ranker.card.evidence)
 
@@ -314,7 +314,6 @@ class Rank(Method[RankOptions]):
         self,
         words: RankWords,
         one: _Ranking,
-        asked: str,
         likeliest: Sequence[Sequence[Hop]],
         refused: float,
     ) -> tuple[str, float] | None:
@@ -324,12 +323,12 @@ class Rank(Method[RankOptions]):
         ``refused``: the confidence that the graph has no answer.
         """
         first = said_name(one.question.topics[0].name)
-        if len(likeliest) == 1 and surely_turned(asked, words, likeliest[0]):
+        if len(likeliest) == 1 and surely_turned(one.asked, words, likeliest[0]):
             return f"{NOT_HERE}: {OTHER_WAY[:1].lower()}{OTHER_WAY[1:]}.", 1.0 - UNSURE
         if opposite := one.narrowed.opposite:
             said = first if opposite == TOPIC else said_name(opposite)
             return f"No path leads to what is not {said}.", UNSURE
-        if lacking := other_value(words, self._vectors, asked, likeliest[0][-1]):
+        if lacking := other_value(words, self._vectors, one.asked, likeliest[0][-1]):
             return f"{NOT_HERE}: {first} {lacking}.", max(UNSURE, refused)
         return None
 
@@ -416,23 +415,26 @@ class Rank(Method[RankOptions]):
         self,
         words: RankWords,
         question: LinkedQuestion,
+        asked: Sequence[str],
         names: Mapping[int, Sequence[str]],
         found: Sequence[RelationPaths],
     ) -> Sequence[Weighed]:
         """Return the scores of each topic's relation paths.
 
         Where a question "how many" has no answer, its list may have one, which is then counted.
+        ``asked``: the question with ``x`` for each topic; ``names``: of the topics, by key.
         """
 
-        def weigh(text: str) -> Sequence[Weighed]:
+        def weigh(texts: Sequence[str]) -> Sequence[Weighed]:
             return [
-                self._weigh_steps(words, words.question(text, topic.key, names), topic, paths)
-                for topic, paths in zip(question.topics, found, strict=True)
+                self._weigh_steps(words, text, topic, paths)
+                for text, topic, paths in zip(texts, question.topics, found, strict=True)
             ]
 
-        weighed = weigh(question.question)
+        weighed = weigh(asked)
         if HOW_MANY.match(question.question) and _absent(weighed) > self.refuse_above:
-            listed = weigh(HOW_MANY.sub("Which", question.question, count=1))
+            which = HOW_MANY.sub("Which", question.question, count=1)
+            listed = weigh([words.question(which, one.key, names) for one in question.topics])
             most = WEIGHTS["listed_instead"] * self.refuse_above
             return listed if _absent(listed) <= most else weighed
         return weighed
@@ -540,14 +542,14 @@ class Rank(Method[RankOptions]):
         """
         own = {one[0] for one in every[:count] if len(one) == 1}
         common = words.schema.common(MOST_OTHER_RELATIONS)
-        elsewhere = [hop for hop in common if hop not in own]
+        elsewhere = [(hop,) for hop in common if hop not in own]
         few = len(common) < MOST_OTHER_RELATIONS  # else the KG has most of them
         fit = [one for one, more in zip(every[:count], added, strict=False) if more >= 0]
         singles = [words.path(one) for one in fit if len(one) == 1]
         signs = []  # evidence of each ranker
         for ranker in self._judges:
             fits = logits if ranker is self.ranker else words.logits(ranker, asked, every) + added
-            beyond = words.logits(ranker, asked, [(hop,) for hop in elsewhere])
+            beyond = words.logits(ranker, asked, elsewhere)
             unknown = ranker.logit_elsewhere(asked, singles) if few else -math.inf
             there, kin = (one.max(initial=_NO_LOGIT) for one in (fits[:count], fits[count:]))
             other = beyond.max(initial=_NO_LOGIT)
@@ -567,7 +569,7 @@ class Rank(Method[RankOptions]):
             hop = every[count + int(np.argmax(fits[count:]))][0]
             missing = f"{_without(words, hop)}, as others of its kind do"
         elif other >= unknown and elsewhere:
-            missing = f"{_without(words, elsewhere[int(np.argmax(beyond))])}, as other kinds do"
+            missing = f"{_without(words, elsewhere[int(np.argmax(beyond))][0])}, as other kinds do"
         return math.exp(-np.logaddexp(0.0, -odds)), missing
 
     def _left_out(
@@ -671,9 +673,7 @@ def _near(scores: Mapping[int, float], order: Sequence[int], threshold: float) -
     return sum(scores[key] >= least for key in order[:MOST_ANSWERS])
 
 
-def _is_unsure(
-    words: RankWords, one: _Ranking, asked: str, likeliest: Sequence[Sequence[Hop]]
-) -> bool:
+def _is_unsure(words: RankWords, one: _Ranking, likeliest: Sequence[Sequence[Hop]]) -> bool:
     """Return whether an answer leaves out a part of its question, or may be about something else.
 
     ``likeliest``: the likeliest relation path out of each topic entity.
@@ -685,9 +685,9 @@ def _is_unsure(
         or None in narrowed.denied.values()
         or any(topic.shared for topic in one.question.topics)
         or all(each.likeliest[0].missing for each in one.weighed)
-        or any(says_a_part(asked, words, steps) for steps in likeliest)
-        or any(says_another(asked, words, steps) for steps in likeliest)
-        or is_other_kind(asked, words, likeliest[0], one.order[0])
+        or any(says_a_part(one.asked, words, steps) for steps in likeliest)
+        or any(says_another(one.asked, words, steps) for steps in likeliest)
+        or is_other_kind(one.asked, words, likeliest[0], one.order[0])
     )
 
 

@@ -456,11 +456,13 @@ def _fits(store: GraphStore, kind: frozenset[str], keys: IntArray) -> list[bool]
     foresee(store, keys, "in")
     names = store.entities(keys).names
     fits = [bool(kind & stems_of(normalise(name or ""))) for name in names]
-    few = np.flatnonzero(store.degrees(keys) <= _MOST_EDGES)
+    few = np.flatnonzero((store.degrees(keys) <= _MOST_EDGES) & ~np.array(fits, bool))
     relations = _last_stems(tuple(store.relations().names))
     into = store.neighbours(keys[few], "in")
-    for row, step in zip(into.row.tolist(), into.step.tolist(), strict=True):
-        fits[int(few[row])] |= bool(kind & relations[step // 2])
+    relation = into.step // 2
+    says = [one for one in np.unique(relation).tolist() if kind & relations[one]]
+    for row in few[into.row[np.isin(relation, says)]].tolist():
+        fits[row] = True
     if isinstance(store, PropertyGraph) and len(types := store.schema().types) <= MOST_CLASSES:
         for one in types:
             if one.count <= _MOST_OF_TYPE and kind & stems_of(relation_phrase(one.name)):

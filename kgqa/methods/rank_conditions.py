@@ -17,6 +17,7 @@ from kgqa.errors import LinkingError
 from kgqa.graph.names import normalise
 from kgqa.lexicon.vocabulary import GENDERS
 from kgqa.linking.linker import link
+from kgqa.linking.mentions import QuestionWords
 from kgqa.methods.rank_words import entity_scores
 from kgqa.paths.words import TOPIC
 from kgqa.planning.negation import denies_name
@@ -49,9 +50,6 @@ _NOW = re.compile(r"\b(?:is|are|does|do|has|have|now|currently|current|today)\b"
 _THEN = re.compile(
     r"\b(?:was|were|did|had|been|ever|once|former\w*|previous\w*|past|first|last|all|\d{4})\b", re.I
 )
-_END = re.compile(
-    r"(?:^|\b(?:held|valid|term|date) )(?:to|until|till|end|ended|end(?:ing)? date|left)$"
-)
 
 
 def narrowed_by_question(
@@ -59,6 +57,7 @@ def narrowed_by_question(
     ranker: PathRanker,
     form: PathFormat,
     question: str,
+    asked: str,
     names: Mapping[int, Sequence[str]],
     named: Sequence[Candidate],
     found: Sequence[RelationPaths],
@@ -68,18 +67,18 @@ def narrowed_by_question(
 ) -> tuple[Sequence[Weighed], Narrowed]:
     """Filter the answers ``scores`` by the conditions of ``question``.
 
-    Returns the scores of relation paths, those to a condition merged, and what is left. ``names``:
-    of the topic entities, in the order of ``found`` and ``weighed``; ``named``: other entities in
-    the question. If no condition is met, everything is returned unchanged. Raises GraphError.
+    Returns the scores of relation paths, those to a condition merged, and what is left. ``asked``:
+    the question with ``x`` for its first topic entity; ``names``: of the topic entities, in the
+    order of ``found`` and ``weighed``; ``named``: other entities in the question. If no condition
+    is met, everything is returned unchanged. Raises GraphError.
     """
-    asked = words.question(question, next(iter(names)), names)
     likeliest = _likeliest_words(words, found, weighed)
     values = [  # the relation's own words state no condition: "first appearance"
         condition
         for condition in value_conditions(asked)
         if condition.operator or condition.words.casefold().split()[0] not in likeliest
     ]
-    ends = _ends(words) if _NOW.search(asked) and not _THEN.search(asked) else ()
+    ends = words.ends if _NOW.search(asked) and not _THEN.search(asked) else ()
     denied = _denied(words.store, asked, named)
     if opposite := _opposite(denied, likeliest):
         return weighed, Narrowed(scores, opposite=opposite)
@@ -168,11 +167,6 @@ def _denied(
     return denied
 
 
-def _ends(words: RankWords) -> list[int]:
-    """Return the steps (2 * relation) of relations that lead to the end date of a fact."""
-    return [2 * number for number, text in enumerate(words.phrases) if _END.search(text)]
-
-
 def _folded(
     paths: RelationPaths, weighed: Weighed, words: RankWords, named: IntArray, values: bool
 ) -> Weighed:
@@ -212,9 +206,10 @@ def named_beside(store: GraphStore, question: str, topics: Container[int]) -> li
 
     A sister is a female sibling: such a noun names the gender, if the KG has it.
     """
+    everyday = QuestionWords(question).is_everyday  # "who directed x": the graph need not be read
     found = [
         one
-        for one in _linked(store, question)
+        for one in ([] if everyday else _linked(store, question))
         if one.features.everyday == 0.0
         and one.features.match >= WEIGHTS["named_match"]
         and (one.match != "partial" or one.features.emphasis > 0.0)

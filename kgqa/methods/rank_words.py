@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
 
 _MOST_KINDS = 500  # most relations whose last words are read as types
 _MOST_TEXTS = 50_000  # most texts of relation paths in memory
+_END = re.compile(
+    r"(?:^|\b(?:held|valid|term|date) )(?:to|until|till|end|ended|end(?:ing)? date|left)$"
+)
 MOST_RANKED = 400  # most relation paths of a topic entity that are encoded
 
 
@@ -96,6 +100,11 @@ class RankWords:
             return ranker.rows([self.path(steps) for steps in paths], self._kept_of(ranker))
         known.update(zip(new, found, strict=True))
         return [known[steps] for steps in paths]
+
+    @cached_property
+    def ends(self) -> list[int]:
+        """The steps (2 * relation) of relations that lead to the end date of a fact."""
+        return [2 * number for number, text in enumerate(self.phrases) if _END.search(text)]
 
     @cached_property
     def both_ways(self) -> frozenset[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -29,6 +29,10 @@ class Node:
 
     id: str
     name: str
+
+    def to_dict(self) -> dict[str, str]:
+        """Return the entity as a dictionary for JSON."""
+        return {"id": self.id, "name": self.name}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +70,9 @@ class PathEdge:
         ``facts`` are the meant ones, if there are any, otherwise the stored triples.
         """
         return {
-            "head": asdict(self.head),
+            "head": self.head.to_dict(),
             "relation": self.relation,
-            "tail": asdict(self.tail),
+            "tail": self.tail.to_dict(),
             "inverse": self.inverse,
             "facts": [fact.to_dict() for fact in self.meant or self.facts],
         }

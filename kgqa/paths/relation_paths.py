@@ -14,7 +14,7 @@ import numpy as np
 
 from kgqa.deadline import check_deadline
 from kgqa.graph.model import Kind
-from kgqa.graph.store import EndpointStore, foresee
+from kgqa.graph.store import calls_are_requests, foresee
 from kgqa.paths.walk import (
     FIRST,
     MEDIATOR,
@@ -77,7 +77,7 @@ def relation_paths(store: GraphStore, topic: int, rules: WalkRules) -> tuple[Rel
         beyond = store.degrees(np.unique(one_hop.hop[:, TAIL])).sum()
     if beyond <= 3 * MOST_PATHS:
         for hops in range(rules.hops, 1, -1):
-            table, over = walk(store, topics, replace(rules, hops=hops), MOST_PATHS)
+            table, over = walk(store, topics, replace(rules, hops=hops), MOST_PATHS, one_hop)
             if not len(over):
                 return _grouped(store, table), hops
     near = PathTable(
@@ -115,7 +115,8 @@ def foresee_paths(store: GraphStore, topics: IntArray, rules: WalkRules) -> None
 
     Do nothing for other stores.
     """
-    if isinstance(store, EndpointStore):
+    by_requests: bool = calls_are_requests(store)
+    if by_requests:
         topics = np.unique(topics)
         foresee(store, topics, "both")  # what leads to it tells it from others of its name
         ends = np.unique(hops_out_of(store, topics, rules).hop[:, (MEDIATOR, TAIL)])

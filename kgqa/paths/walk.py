@@ -16,7 +16,7 @@ import numpy as np
 from kgqa.deadline import check_deadline
 from kgqa.errors import GraphError, UsageError
 from kgqa.graph.model import DIRECTIONS, Direction, Kind
-from kgqa.graph.store import EndpointStore, id_places
+from kgqa.graph.store import calls_are_requests, id_places
 from kgqa.registry import Mediators as Mediators  # noqa: TC001 - others import it from here
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kgqa.graph.model import BoolArray, IntArray
-    from kgqa.graph.store import GraphStore
+    from kgqa.graph.store import EndpointStore, GraphStore
 
 MOST_HOPS = 32  # of a path; each is room in every row of a table
 MOST_WALKED = 20_000_000  # edges read, or hops of paths made, at once: 0.6 GB a copy
@@ -212,11 +212,16 @@ def admissible(topic: IntArray, hops: IntArray, depth: int, added: IntArray) -> 
 
 
 def walk(
-    store: GraphStore, topics: IntArray, rules: WalkRules, cap: int | None = None
+    store: GraphStore,
+    topics: IntArray,
+    rules: WalkRules,
+    cap: int | None = None,
+    first: Hops | None = None,
 ) -> tuple[PathTable, IntArray]:
     """Return every path out of distinct ``topics``, and the topics with more than ``cap`` paths.
 
-    The latter have no path in the table. Raises GraphError, before memory is taken, if the paths
+    The latter have no path in the table. ``first``: the hops out of sorted ``topics``, if they were
+    read before. Raises GraphError, before memory is taken, if the paths
     are too many to hold and ``cap`` is None.
     """
     over = np.zeros(0, np.int64)
@@ -233,7 +238,7 @@ def walk(
         unique, position = np.unique(frontier_end, return_inverse=True)
         if cap is None:
             _hold(int(store.degrees(unique).sum()))
-        hops = hops_out_of(store, unique, rules)
+        hops = hops_out_of(store, unique, rules) if depth or first is None else first
         starts = hops.offsets(len(unique))
         counts = np.diff(starts)[position]
         if cap is None:
@@ -296,7 +301,7 @@ def order_of(table: PathTable, store: GraphStore | EndpointStore | None = None) 
     Without ``store``, from which the ids come, paths are sorted by keys.
     """
     hops, topic = table.hops, table.topic
-    if isinstance(store, EndpointStore):
+    if calls_are_requests(store):
         nodes = hops[:, :, (MEDIATOR, TAIL)]
         keys = np.unique(np.concatenate([topic, nodes[nodes >= 0]]))
         places = id_places(store, keys)

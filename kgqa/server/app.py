@@ -64,6 +64,11 @@ class Connection(H11Protocol):
             ).transport.abort()
         self._watch()
 
+    def on_response_complete(self) -> None:
+        """Count the time without a request from the end of an answer."""
+        self._idle_since = self.loop.time()
+        super().on_response_complete()
+
     @property
     def is_open(self) -> bool:
         """Whether the connection is not closing."""

@@ -19,7 +19,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kgqa.api import KG, Asked, Home, Turn, status
+from kgqa.api import KG, QA, Asked, Home, Turn, status
 from kgqa.api.kg import DEFAULT_METHOD
 from kgqa.errors import KgqaError, TimeLimitError, WorkerError
 from kgqa.server.faults import BusyError, StoppingError, error_json, unexpected
@@ -51,11 +51,8 @@ Event = tuple[str, dict[str, Any]]
 class Waiting:
     """A client's question from arrival to answer; its ``events`` go to the event loop."""
 
-    def __init__(
-        self, job: Job, key: tuple[str, ...], cached: tuple[Any, ...], client: Client
-    ) -> None:
+    def __init__(self, job: Job, cached: tuple[Any, ...], client: Client) -> None:
         self.job = job
-        self.key = key  # of its session
         self.cached = cached  # key of its answer, which begins with the KG's state
         self.client = client.name
         self._sees_all = client.opens_all
@@ -112,6 +109,8 @@ class AnswerCache:
 
     def put(self, key: tuple[Any, ...], answer: dict[str, Any]) -> None:
         """Cache an answer, unless it is huge; drop least recently used ones beyond the limit."""
+        if not self._most:
+            return
         text = json.dumps(answer).encode()
         if len(text) > self._most // 4:
             return
@@ -239,32 +238,39 @@ class Sessions:
 
         Raises UsageError, KGNotFoundError, BusyError, StoppingError.
         """
-        name = await self.in_time(self.kg_named, kg)
         given = dict(options or {})
-        if name not in self._homes:
-            self._homes[name] = self._home(name)
-        home = self._homes[name]
-        session = await asyncio.to_thread(request_session, home, method, given, self.options)
-        state = (await self.in_time(self.kgs))[name].version
+        name, session, state = await self.in_time(self._bound, kg, method, given)
         asked = Asked(
             question, tuple(entities), tuple(choices), after=tuple(after), reading=reading
         )
         deadline = time.monotonic() + self.options.time_limit
-        job = Job(next(self._numbers), name, method, given, asked, deadline, watched)
         key = session_key(name, session)
+        job = Job(next(self._numbers), name, method, given, asked, deadline, watched, key)
         # "last month" is of a day, which ends in other zones at other times
         day = time.strftime("%F %H:%M")[: 15 if session.options.zone else 10]
         client = asking.get()
-        waiting = Waiting(job, key, (state, client.name, day, *key, asked), client)
+        waiting = Waiting(job, (state, client.name, day, *key, asked), client)
         if (cached := self.cache.get(waiting.cached)) is not None:
             self.done["cached"] += 1
             waiting.tell("answer", cached)
             return waiting
         ahead = self._queue(waiting)
-        waiting.tell("queued", {"ahead": ahead, "kg": name, "method": method})
+        if watched:
+            waiting.tell("queued", {"ahead": ahead, "kg": name, "method": method})
         if self.progress.doing:
             waiting.tell_loading(self.progress.doing)
         return waiting
+
+    def _bound(self, kg: str | None, method: str, given: dict[str, Any]) -> tuple[str, QA, str]:
+        """Return the name of the KG, a session with its options but no store, and its version.
+
+        Raises UsageError, KGNotFoundError, GraphError.
+        """
+        name = self.kg_named(kg)
+        if name not in self._homes:
+            self._homes[name] = self._home(name)
+        session = request_session(self._homes[name], method, given, self.options)
+        return name, session, self.kgs()[name].version
 
     def _queue(self, waiting: Waiting) -> int:
         """Queue a question, after removing abandoned and late ones; return the number ahead of it.
@@ -430,10 +436,10 @@ class Sessions:
             share = -(-every // len(self._threads))
             if len(taken) >= _TOGETHER or mine >= max(1, share) or not self._waiting:
                 return None
-            turn, key = self._next_waiting(), taken[0].key
-            if turn.key != key and not self._turns.claim(turn.client)[0]:
+            turn, key = self._next_waiting(), taken[0].job.key
+            if turn.job.key != key and not self._turns.claim(turn.client)[0]:
                 return None  # it is the turn of a client that has nothing running
-            question = next((one for one in (turn, *self._waiting) if one.key == key), None)
+            question = next((one for one in (turn, *self._waiting) if one.job.key == key), None)
             if question is not None:
                 taken.append(self._mark_running(place, question))
             return None if question is None else question.job

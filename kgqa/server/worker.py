@@ -50,7 +50,10 @@ ALL = 0  # not the number of a question: the message concerns all
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A question for a worker; ``deadline`` is on the clock that all processes share."""
+    """A question for a worker; ``deadline`` is on the clock that all processes share.
+
+    ``key``: of its session.
+    """
 
     number: int
     kg: str
@@ -59,6 +62,7 @@ class Job:
     asked: Asked
     deadline: float
     watched: bool
+    key: tuple[str, ...]
 
     def check(self, *, gone: bool) -> None:
         """Raise if the client has gone, or the time limit is over."""
@@ -167,9 +171,10 @@ class Worker:
 
         try:
             kg = self._kg(first.kg)
-            unbound = self._session(first.kg, first.method, first.options)
-            key = session_key(first.kg, unbound)
-            session = self._open.pop(key, None) or unbound.on(kg.store)
+            key = first.key
+            session = self._open.pop(key, None)
+            if session is None:
+                session = self._session(first.kg, first.method, first.options).on(kg.store)
             self._make_current(key, session)
             with closing(session.as_completed(pulled())) as results:
                 for place, answer in results:

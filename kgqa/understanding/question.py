@@ -7,7 +7,7 @@ the alignment's to say.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -92,9 +92,9 @@ class Understood:
 
         ``residual``: words not used for the answer.
         """
-        parts = {
-            name: [*one] if isinstance(one, tuple) else one for name, one in asdict(self).items()
-        }
+        parts = {one.name: getattr(self, one.name) for one in fields(self)}
+        parts |= {name: map(asdict, parts[name]) for name in ("order", "comparisons")}
+        parts = {name: one if isinstance(one, str) else [*one] for name, one in parts.items()}
         return {"question": self.question, "text": str(self), **parts, "residual": [*residual]}
 
 

@@ -145,3 +145,11 @@ def test_words_are_in_order_and_apart(question: str) -> None:
 @given(st.lists(st.sampled_from(["zorkmid", "quux", "xyzzy"]), min_size=1, max_size=6))
 def test_a_name_in_a_question_is_one_of_its_mentions(name: list[str]) -> None:
     assert " ".join(name) in forms(f"who is the wife of {' '.join(name)}?")
+
+
+@pytest.mark.parametrize(
+    ("question", "everyday"),
+    [("Who was it?", True), ('Who was "it"?', False), ("Who was Tolkien?", False), ("", True)],
+)
+def test_everyday_words_alone_surely_name_nothing(question: str, everyday: bool) -> None:
+    assert QuestionWords(question).is_everyday is everyday

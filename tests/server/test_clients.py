@@ -7,6 +7,8 @@ import random
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -116,3 +118,16 @@ def test_two_thousand_clients_leave_the_memory_as_it_was(few: Served) -> None:
         tried(few, 200, seed)
     time.sleep(REQUEST_SECONDS)
     assert memory(few) == pytest.approx(before, rel=0.05)
+
+
+@pytest.mark.long
+def test_a_connection_in_use_is_kept(few: Served) -> None:
+    host, _, port = few.url.removeprefix("http://").rstrip("/").partition(":")
+    with closing(HTTPConnection(host, int(port), timeout=10)) as connection:
+        end = time.monotonic() + 1.5 * REQUEST_SECONDS
+        while time.monotonic() < end:
+            connection.request("GET", "/health")
+            reply = connection.getresponse()
+            assert reply.read()
+            assert reply.status == 200
+            time.sleep(1)

@@ -112,7 +112,8 @@ def test_a_question_whose_kg_goes_before_its_answer_is_told_is_not_lost(
     )
     told: list[tuple[int, str, str]] = []
     asked = Asked(QUESTIONS[0], (), ())
-    job = Job(7, "services", "auto", {}, asked, time.monotonic() + 120, watched=False)
+    end = time.monotonic() + 120
+    job = Job(7, "services", "auto", {}, asked, end, watched=False, key=("services", "auto"))
     with closing(worker):
         worker.serve(job, lambda: None, lambda *one: told.append((*one[:2], str(one[2]))))
     assert [one[:2] for one in told] == [(7, "error")]
