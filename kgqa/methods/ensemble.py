@@ -73,7 +73,7 @@ from kgqa.planning.bounds import shares_value
 from kgqa.planning.question_words import says_all
 from kgqa.queries.implicit_classes import queryable
 from kgqa.queries.plan import NodeRef
-from kgqa.understanding.asked import as_choice, asks_calculated, asks_duration
+from kgqa.understanding.asked import as_choice, asks_calculated, asks_duration, asks_whether
 from kgqa.weights import weights
 
 if TYPE_CHECKING:
@@ -661,7 +661,11 @@ class Auto(Ensemble):
 
     def _cues(self, store: GraphStore, question: str) -> Cues:
         """Return what of a question's words no path answers."""
-        return cues_of(question, listed=self._planner.asks_listed(store, question))
+        planner = self._planner
+        listed, flagged = (
+            ask(store, question) for ask in (planner.asks_listed, planner.names_flag)
+        )
+        return cues_of(question, listed=listed, flagged=flagged)
 
     def _fits(
         self,
@@ -677,7 +681,8 @@ class Auto(Ensemble):
         It is confident enough, has words of the question, and gives no fact, whose content would be
         the answer. ``named`` and ``topics``: as for :meth:`_least`.
         """
-        none = not named and is_not_here(found)
+        bound = cues.bounded and compares(found, named) and not asks_whether(question)
+        none = is_not_here(found) and (not named or bound)
         sure = is_sure(found, self._least(found, named, topics, cues))
         if not sure or not (found.answers or none) or _gives_mediator(store, found):
             return False

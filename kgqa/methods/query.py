@@ -46,7 +46,7 @@ from kgqa.paths.words import relation_phrase
 from kgqa.planning.aggregates import SHOWN_WITH
 from kgqa.planning.bounds import Bound, bounds_of
 from kgqa.planning.class_names import class_words, nameless
-from kgqa.planning.conditions import opposite_names
+from kgqa.planning.conditions import opposite_names, says_opposite
 from kgqa.planning.evidence import QuestionReading
 from kgqa.planning.named_numbers import without_named
 from kgqa.planning.path_meaning import MORE_PLANS, by_meaning
@@ -86,7 +86,7 @@ from kgqa.queries.result import QueryLimits, QueryResult
 from kgqa.queries.run import foresee as foresee_rows
 from kgqa.queries.run import run_shown
 from kgqa.queries.sentence import plural, sentence
-from kgqa.understanding.asked import as_of, as_superlative, asked_of_one, asks_duration
+from kgqa.understanding.asked import as_of, as_superlative, asked_of_one, asks_duration, had
 from kgqa.understanding.clock import today_of
 from kgqa.understanding.literals import stated
 from kgqa.weights import weights
@@ -250,6 +250,22 @@ class Query(Method[QueryOptions]):
             return False
         items = self._asked(graph, question)[0].items  # in plain triples one column is a path's end
         return bool(SHOWN_WITH.search(question)) or len(items) > bool(self.nouns)
+
+    def names_flag(self, store: Any, question: str) -> bool:
+        """Return whether a question names a yes-or-no property, or its opposite.
+
+        False for a graph without classes, or with very many.
+        """
+        graph: Any = queryable(cast("Any", store)) if isinstance(store, PropertyGraph) else None
+        if graph is None or not 0 < len(graph.schema().types) <= MOST_CLASSES or self.nouns:
+            return False
+        mentions, properties = Mentions(question), self._of(graph)[0].properties
+        return any(
+            (mentions.share(name, owner) == 1 and mentions.of(name, owner))
+            or says_opposite(question, name)
+            for (_, owner, name), (one, _) in properties.items()
+            if one.type == "boolean"
+        )
 
     def read(
         self,
@@ -421,6 +437,8 @@ class Query(Method[QueryOptions]):
         noun = self._same_noun(graph, question, plan, words)
         words = [word for word in words if word != noun]
         unknown += self._unmeasured(question, best, words)
+        if plan.is_bare and not plan.group:  # "which flat has a balcony?": all have none
+            unknown += [word for word in had(question) if word in words]
         stray = unused(question, plan, asked.found, literals, parts.names)
         part = WEIGHTS["unknown_name"] ** bool(unknown) * WEIGHTS["passed_over"] ** bool(stray)
         part *= WEIGHTS["unexplained_words"] ** bool(words)

@@ -54,7 +54,7 @@ class Cues(NamedTuple):
 
     ``calculated``: a number; ``best``: a superlative, not of a number; ``repeated``: a relation any
     number of times; ``denied``: a negation or an alternative; ``listed``: several properties;
-    ``bounded``: a value, a negation, or being alive, that things are compared with.
+    ``bounded``: a value, a negation, a flag, or being alive, that things are compared with.
     """
 
     calculated: bool
@@ -75,8 +75,11 @@ class Cues(NamedTuple):
         return self.calculated or self.best
 
 
-def cues_of(question: str, *, listed: bool) -> Cues:
-    """Return the cues of a question; ``listed``: whether it lists several properties."""
+def cues_of(question: str, *, listed: bool, flagged: bool) -> Cues:
+    """Return the cues of a question.
+
+    ``listed``: whether it lists several properties; ``flagged``: whether it names a flag.
+    """
     calculated = asks_calculated(question)
     return Cues(
         calculated,
@@ -84,7 +87,7 @@ def cues_of(question: str, *, listed: bool) -> Cues:
         asks_repeated(question),
         asks_denied(question),
         listed,
-        asks_compared(question) or bool(ALIVE.search(question) or DEAD.search(question)),
+        flagged or asks_compared(question) or bool(ALIVE.search(question) or DEAD.search(question)),
     )
 
 

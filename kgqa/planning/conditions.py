@@ -479,7 +479,8 @@ class ConditionSearch:
                 yield added
                 if literal.kind == "number" and meant is place and place.is_number:
                     for other in self._beside(place, literal, places):
-                        yield self._add(added, other, operator, value, worth)
+                        if other.owned not in state.used:
+                            yield self._add(added, other, operator, value, worth)
         if (literal.operator, literal.value) == (">=", 1) and pattern.hops:
             yield state  # a hop is one, at least
         if literal.kind == "number" and state.having is None:
@@ -547,7 +548,8 @@ class ConditionSearch:
             if other.ref == place.ref or other.property.many:
                 continue
             named = self._read.mentions.share(other.property.name, other.owned[1]) == 1
-            theirs = (at for at in self._read.words_of(other) if at not in mine)
+            theirs = (at for at in self._read.words_of(other)
+                      if at not in mine and not "".join(words[at - 1 : at]).isdigit())  # fmt: skip
             if named and any(
                 at < mine[-1] <= at + _SHARED and words[at + 1] == "and" for at in theirs
             ):
@@ -577,7 +579,10 @@ class ConditionSearch:
                         + WEIGHTS["aggregate_compared"]
                     )
                     yield replace(state, having=one, score=score + close[place.ref])
-        grouped = any(one.of_answer and self._read.asks_for(one) for one in places)
+        read = self._read
+        grouped = any(
+            one.of_answer and read.asks_for(one) and not read.is_name(one) for one in places
+        )
         for node in range(0 if grouped else 1, len(pattern.nodes)):
             name = pattern.nodes[node]
             number = Aggregate("count", NodeRef(node))
@@ -775,8 +780,11 @@ class ConditionSearch:
         """Yield states with conditions without a literal: flags, missing or existing values."""
         yield state
         won = place_won(self._read.question)
-        named = [one for one in places
-                 if one.property.type == "boolean" and self._read.words_of(one)]  # fmt: skip
+        named = {
+            one.owned: one for one in reversed(places)
+            if one.property.type == "boolean"
+            and (self._read.words_of(one) or says_opposite(self._read.question, one.property.name))
+        }  # fmt: skip
         used = {name for *_, name in state.used}
         spent = {at for one in places if one.owned in state.used for at in self._read.words_of(one)}
         for place in places:
@@ -792,7 +800,7 @@ class ConditionSearch:
                 yield from self._with_existence(state, place, spent)
         if len(named) > 1:  # each of them
             every = state
-            for place in named:
+            for place in reversed(named.values()):
                 if place.owned[2] not in used:
                     every = self._with_flag(every, place, several=True) or every
             yield every

@@ -400,6 +400,8 @@ class QuestionReading:
     def _is_asked(self, place: Place) -> bool:
         """Return whether the question's first noun is the name of a property; not remembered."""
         words = [one for one in relation_phrase(place.property.name).split() if not one.isdigit()]
+        if place.property.type == "boolean" and self._is_adjective(place):
+            return False
         asked = [self.question, self._without_best if place.is_number else ""]
         if any(names_class(question, " ".join(words)) for question in asked):
             return True
@@ -410,6 +412,11 @@ class QuestionReading:
         words = [*relation_phrase(place.owned[1]).split(), *words]
         after = asked_noun(self.question).split()[len(words) :][:1]  # not "which outing starts"
         return {*after} <= _VERBS and names_class(self.question, " ".join(words))
+
+    def _is_adjective(self, place: Place) -> bool:
+        """Return whether a class stands right after a flag's name: "which furnished flats"."""
+        after = {at + 1 for at in self.words_of(place)}
+        return any(after & words for words in self.class_mentions.values())
 
     @cached_property
     def _without_best(self) -> str:

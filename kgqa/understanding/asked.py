@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Literal
 
 from kgqa.lexicon.english import words
+from kgqa.lexicon.lemmas import stem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -385,6 +386,18 @@ def still_or_not(question: str) -> bool | None:
     if _ENDED.search(question):
         return False
     return True if _LASTS.search(question) else None
+
+
+_HAD = re.compile(r"\b(?:has|have|having|with)\s+(?:an?|any|the|its|their|some)\s+(\w+)", re.I)
+
+
+def had(question: str) -> list[str]:
+    """Return the nouns, as stems, of what things are asked to have.
+
+    >>> had("Which flats have a balcony?"), had("Which flats have two rooms?")
+    (['balcony'], [])
+    """
+    return [stem(one.lower()) for one in _HAD.findall(question)]
 
 
 _JOINED = r"(?:connected|related|linked|associated|tied)"

@@ -96,3 +96,54 @@ def test_people_get_what_they_ask_of_tables(
 ) -> None:
     answer = ferries.ask(question)
     assert {one.name for one in answer.answers} == names, answer.notes
+
+
+FLATS = """listing,district,rooms,area_sqm,rent_eur,furnished,landlord,pets_allowed,rating
+Linden 4a,Altmarkt,2,54,780,yes,Ruth Kober,no,4.5
+Muhle 12,Hafen,3,81,1120,no,Jonas Wirth,yes,3.9
+Quai 7,Hafen,1,32,610,yes,Jonas Wirth,no,4.8
+Kastanie 3,Nordend,4,110,1490,no,Elif Aydin,yes,4.2
+Turmweg 9,Altmarkt,3,76,990,no,Ruth Kober,yes,3.1
+Seegasse 21,Nordend,2,60,850,yes,Pia Sander,yes,4.0
+Bahnhof 2,Westheim,1,28,480,yes,Pia Sander,no,2.7
+Ufer 30,Hafen,2,57,890,yes,Karim Lang,no,
+"""
+
+
+@pytest.fixture(scope="module")
+def flats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
+    folder = tmp_path_factory.mktemp("flats")
+    (folder / "listings.csv").write_text(FLATS, encoding="utf-8")
+    with kgqa.ingest("tables", folder / "listings.csv", kg="flats", home=folder / "home") as kg:
+        yield kg
+
+
+@pytest.mark.model
+@pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        # a rent is a price, as its unit says
+        ("What is the cheapest listing?", {"Bahnhof 2"}),
+        ("Show the three most expensive listings", {"Kastanie 3", "Muhle 12", "Turmweg 9"}),
+        ("Which listings are cheaper than Seegasse 21?", {"Linden 4a", "Quai 7", "Bahnhof 2"}),
+        ("Which landlord has the cheapest listing?", {"Pia Sander"}),
+        # flags, said as adjectives and denied, beside a thing
+        ("Which furnished listings are in Hafen?", {"Quai 7", "Ufer 30"}),
+        ("Which unfurnished listings allow pets?", {"Muhle 12", "Kastanie 3", "Turmweg 9"}),
+        ("Which furnished listings in Altmarkt allow pets?", set()),
+        ("Does Quai 7 allow pets?", {"no"}),
+        # numbers, each of its own property
+        ("Which listings have at least 3 rooms?", {"Muhle 12", "Kastanie 3", "Turmweg 9"}),
+        ("Which listings have more than 2 rooms and cost less than 1200?",
+         {"Muhle 12", "Turmweg 9"}),
+        # what the table does not have
+        ("Which listing has a balcony?", set()),
+        ("Which listings are neither in Hafen nor in Altmarkt?",
+         {"Kastanie 3", "Seegasse 21", "Bahnhof 2"}),
+    ],
+)  # fmt: skip
+def test_people_get_what_they_ask_of_one_table(
+    flats: kgqa.KG, question: str, names: set[str]
+) -> None:
+    answer = flats.ask(question)
+    assert {one.name for one in answer.answers} == names, answer.notes
