@@ -21,7 +21,7 @@ _LIST = 8  # words from which a text without a sentence is a list
 
 # Found when this was written; a change that needs another pattern or list puts the words into
 # kgqa/lexicon/english.toml, and one that removes some lowers the number.
-CEILING = {"patterns": 128, "listed words": 12}
+CEILING = {"patterns": 125, "listed words": 12}
 
 
 def constants(node: ast.AST) -> str:

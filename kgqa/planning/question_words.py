@@ -531,10 +531,7 @@ _OF_WHAT = (
     ("short|tall|high", "height"), ("tall|high|low", "elevation altitude"),
     ("heav|light|weigh", "weight mass"),
     ("larg|big|bigg|small", "size area capacity population amount"),
-    (
-        "cheap|expensive|dear|cost",
-        "price cost fee value rent fare toll charge tuition eur euro usd dollar gbp",
-    ),
+    ("cheap|expensive|dear|cost", " ".join(english_words("prices"))),
     ("paid|earn", "salary wage pay income"),
     ("fast|slow", "speed"), ("rich|wealth", "wealth worth income"), ("strong", "alcohol strength"),
     ("deep|shallow", "depth"), ("wid|narrow", "width"), ("hot|hott|warm|cold", "temperature"),
