@@ -7,6 +7,7 @@ import unicodedata
 
 from kgqa.graph.amounts import number_in
 from kgqa.graph.names import normalise
+from kgqa.graph.quantities import read_value
 
 _SIGNS = "+-\u2212"
 _VALUE = re.compile(  # a number, its currency before it or its unit behind it
@@ -38,10 +39,13 @@ def is_other_value(text: str, name: str, *, partial: bool = False) -> bool:
     (True, False, False)
     >>> is_other_value("5000 EUR", "500 EUR"), is_other_value("EUR", "500 EUR", partial=True)
     (True, True)
+    >>> is_other_value("May 2024", "20 May 2024", partial=True)
+    True
     """
     known = _VALUE.fullmatch(name.strip())
     if known is None:
-        return False
+        value = read_value(name.casefold()) if partial else None
+        return value is not None and value != read_value(text.casefold())
     written = _VALUE.fullmatch(text.strip())
     if written is None:
         return partial or any(map(str.isdigit, text))
