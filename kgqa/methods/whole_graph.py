@@ -256,7 +256,7 @@ def counts_paths(found: Findings, other: Findings, question: LinkedQuestion, row
 
 
 def sums_paths(found: Findings, other: Findings) -> bool:
-    """Return whether a plan's findings ``other`` are the sum of the numbers that the paths give."""
+    """Return whether a plan's findings ``other`` sum numbers, where the paths give each of them."""
     if other.result is None or len(found.answers) < 2 or len(other.result.rows) != 1:
         return False
     numbers = [number_in(one.name) for one in found.answers if one.id is None]

@@ -255,7 +255,7 @@ class PlanSearch:
         totals = any("total" in relation_phrase(name).split() for name in self._names(plan))
         return {
             "order": bool(plan.order or kinds & {"least", "most"}),
-            "number": self._gives_number(plan),
+            "number": self._answers_how_many(plan),
             "average": "average" in kinds,
             "average bound": any(isinstance(one.right, Aggregate) for one in plan.where),
             "total": "sum" in kinds or totals,
@@ -273,7 +273,7 @@ class PlanSearch:
         }  # fmt: skip
 
     @staticmethod
-    def _gives_number(plan: Plan) -> bool:
+    def _answers_how_many(plan: Plan) -> bool:
         """Return whether a plan may give a number of something.
 
         It calculates one, or gives a property of what it names or finds: the passengers of a trip,
