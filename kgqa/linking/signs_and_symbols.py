@@ -41,11 +41,18 @@ def is_other_value(text: str, name: str, *, partial: bool = False) -> bool:
     (True, True)
     >>> is_other_value("May 2024", "20 May 2024", partial=True)
     True
+    >>> is_other_value("20 May", "20 May 2024", partial=True)
+    False
     """
     known = _VALUE.fullmatch(name.strip())
     if known is None:
         value = read_value(name.casefold()) if partial else None
-        return value is not None and value != read_value(text.casefold())
+        if value is None:
+            return False
+        said = read_value(text.casefold())
+        if value.amount is None:  # a day, which may be said without its year
+            return said is not None and said.amount is None and said != value
+        return said != value
     written = _VALUE.fullmatch(text.strip())
     if written is None:
         return partial or any(map(str.isdigit, text))
