@@ -36,7 +36,7 @@ from kgqa.understanding.asked import asks_best, asks_calculated, same_or_differe
 from kgqa.weights import weights
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from kgqa.graph.schema import Property
@@ -256,7 +256,7 @@ class QuestionReading:
                 used, *others = self.hops[hop]  # "formerly owned by", of "owned by"
                 self.hops[hop] = [used + WEIGHTS["relation_says_more"], *others]
 
-    def _leave_classes_out(self, alike: Iterable[Sequence[tuple[str, str, str]]]) -> None:
+    def _leave_classes_out(self, alike: Collection[Sequence[tuple[str, str, str]]]) -> None:
         """Let no class mention a relation between two classes that have one mentioned otherwise.
 
         Parcels are things, and not what was parcelled, where the sender is mentioned, too; so is
@@ -495,7 +495,7 @@ class QuestionReading:
     def _said_whole(self) -> list[set[int]]:
         """The word positions of each property whose name, of several words, is said whole.
 
-        Left out are those that end in a word of their owner: the city of ``city_name`` is one.
+        Left out are those that end in a word of their owner's name, which may be the owner.
         """
         owned = [(owner, relation_phrase(name)) for _, owner, name in self.properties]
         found = [self.mentions.whole(phrase) for owner, phrase in owned
