@@ -15,7 +15,7 @@ from kgqa.lexicon.english import words as english_words
 from kgqa.lexicon.lemmas import stem
 from kgqa.paths.words import relation_phrase
 from kgqa.queries.sentence import PAST_VERBS
-from kgqa.understanding.asked import has_lasted
+from kgqa.understanding.asked import has_lasted, took_time
 from kgqa.understanding.literals import short_year
 from kgqa.weights import weights
 
@@ -633,6 +633,10 @@ def superlative(question: str, property_: Property, descending: bool) -> float:
         return WEIGHTS["superlative_direction"] * (1 if descending == first_is_high else -1)
     much, little = bool(_MUCH.search(question)), bool(_LITTLE.search(question))
     if property_.type in ("date", "datetime") and _LASTED.search(question):
+        if took_time(question) or english_words("ends") & {
+            *relation_phrase(property_.name).split()
+        }:
+            return 0.0  # no date says how long that is
         much, little = little, much  # there the longest is there since the earliest date
     if much == little:
         return 0.0

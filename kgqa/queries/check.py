@@ -171,6 +171,10 @@ class SchemaIndex:
                     one is not None and one.type in DATES and not one.many for one in kinds
                 ):
                     return Property("", "float")  # days
+                if sign == "-" and any(map(_is_single_date, kinds)):
+                    raise PlanError(
+                        f"{plan.text_of(item)}: from a date only another date can be subtracted."
+                    )
                 for side, kind in zip((left, right), kinds, strict=True):
                     if kind is None or kind.many or kind.type not in NUMBERS:
                         raise PlanError(f"{plan.text_of(side)} is not a number to calculate with.")

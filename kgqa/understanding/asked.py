@@ -117,6 +117,18 @@ _LASTING = re.compile(
 _SINCE = re.compile(r"\b(?:has|have|'ve)\s+(?:\w+\s+){0,3}?(?:been|\w+ed|held|kept)\b", re.I)
 
 
+_TOOK = re.compile(r"\b(?:took|takes?|taken|lasted|lasting)\b", re.IGNORECASE)
+
+
+def took_time(question: str) -> bool:
+    """Return whether a question is about the time that something took.
+
+    >>> took_time("Which job took longest?"), took_time("Who has been here longest?")
+    (True, False)
+    """
+    return bool(_TOOK.search(question))
+
+
 def has_lasted(question: str) -> bool:
     """Return whether a question is about what began and lasts, as the perfect tense says.
 

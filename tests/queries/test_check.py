@@ -50,6 +50,7 @@ def test_what_fits_passes(text: str) -> None:
         ("Product | Product missing", "only a property can be missing"),
         ("Product | Product.unitPrice < Product.productName", "not compared"),
         ("Order | give sum Order.orderDate * 2", "not a number to calculate with"),
+        ("Order | give Order.orderDate - 2", "only another date can be subtracted"),
         ("Supplier SUPPLIES*> Product", "repeated leads to the class"),
         ("Product | asc Product.discontinued", "Nothing can be ordered"),
         ("X | desc count X | limit 1 | then X", "The graph has no class X"),
