@@ -103,8 +103,8 @@ def days_between(later: str, earlier: str) -> float | None:
     end, start = moment(later), moment(earlier)
     if end is None or start is None:
         return None
-    parts = (float(f"0.{digits or 0}") for _, digits in (end, start))
-    return (end[0] - start[0] + next(parts) - next(parts)) / 86400
+    end_part, start_part = (float(f"0.{digits or 0}") for _, digits in (end, start))
+    return (end[0] - start[0] + end_part - start_part) / 86400
 
 
 @lru_cache(65_536)

@@ -245,8 +245,8 @@ class Query(Method[QueryOptions]):
 
         False for a graph without classes, or with very many.
         """
-        graph: Any = queryable(cast("Any", store)) if isinstance(store, PropertyGraph) else None
-        if graph is None or not 0 < len(graph.schema().types) <= MOST_CLASSES:
+        graph = _of_few_classes(store)
+        if graph is None:
             return False
         items = self._asked(graph, question)[0].items  # in plain triples one column is a path's end
         return bool(SHOWN_WITH.search(question)) or len(items) > bool(self.nouns)
@@ -256,8 +256,8 @@ class Query(Method[QueryOptions]):
 
         False for a graph without classes, or with very many.
         """
-        graph: Any = queryable(cast("Any", store)) if isinstance(store, PropertyGraph) else None
-        if graph is None or not 0 < len(graph.schema().types) <= MOST_CLASSES or self.nouns:
+        graph = _of_few_classes(store)
+        if graph is None or self.nouns:
             return False
         mentions, properties = Mentions(question), self._of(graph)[0].properties
         return any(
@@ -834,6 +834,13 @@ def within(plan: Plan, ids: Set[str], types: Set[str]) -> Plan | None:
         return None
     one = Comparison(NodeRef(nodes[0]), "in", tuple(sorted(ids)))
     return replace(plan, where=(*plan.where, one))
+
+
+def _of_few_classes(store: Any) -> Any:
+    """Return the property graph of a store; None if it has no classes, or very many."""
+    graph: Any = queryable(cast("Any", store)) if isinstance(store, PropertyGraph) else None
+    few = graph is not None and 0 < len(graph.schema().types) <= MOST_CLASSES
+    return graph if few else None
 
 
 def _of_two_classes(graph: Any, question: str, parts: SchemaParts) -> frozenset[str]:

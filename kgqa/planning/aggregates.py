@@ -24,7 +24,6 @@ from kgqa.planning.question_words import (
     asks_order,
     is_year,
     ordinal,
-    ranks_by_nothing,
 )
 from kgqa.planning.two_step_plans import best_first, counted_after
 from kgqa.queries.check import NUMBERS
@@ -106,7 +105,6 @@ class WholeSearch:
         self._known = KnownPlaces(reading)
         self._orders = OrderSearch(reading, self._known)
         self._before_no = self._named_before_no()
-        self._by_nothing = not reading.plain and ranks_by_nothing(reading.question)
         self._best = not reading.plain and asks_order(reading.mentions.words)
 
     def wholes(
@@ -240,7 +238,7 @@ class WholeSearch:
         if owner != NodeRef(0) and self._near(_DIFFERENT, place, known) > 0:
             yield _Grouped(NodeRef(0), Aggregate("count", place.ref)), group + having
         grouping = place.of_answer and not self._read.is_name(place)
-        asked = self._by_nothing and called
+        asked = self._orders.by_nothing and called
         if grouping and (odds > -2 or asked or self._is_of_each(place)):
             odds = self._read.classes[answer][2] + max(odds, -2)
             yield _Grouped(place.ref, Aggregate("count", NodeRef(0))), group + odds + having - 1

@@ -502,7 +502,7 @@ class QuestionReading:
                  if " " in phrase and stem(phrase.split()[-1]) not in stems(owner)]  # fmt: skip
         return [one for one in found if one]
 
-    @property
+    @cached_property
     def of_whole(self) -> set[int]:
         """The word positions of properties that are said whole."""
         return set().union(*self._said_whole)

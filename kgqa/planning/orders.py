@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from heapq import nlargest
 from typing import TYPE_CHECKING
 
@@ -47,7 +47,7 @@ class OrderSearch:
         self._read, self._known = reading, known
         self._best = reading.mentions.of_best
         self._near = self._best if ORDERED.search(reading.question) else set()
-        self._by_nothing = not reading.plain and ranks_by_nothing(reading.question)
+        self.by_nothing = not reading.plain and ranks_by_nothing(reading.question)
 
     def orders(
         self,
@@ -71,7 +71,7 @@ class OrderSearch:
             if ordered and not descending and not _DOWN.search(self._read.question):
                 logp += WEIGHTS["rising_order"]
             if number is not None and not barred:
-                more = WEIGHTS["few_by_count"] * (self._by_nothing and descending)
+                more = WEIGHTS["few_by_count"] * (self.by_nothing and descending)
                 orders.append((number, descending, logp + WEIGHTS["groups_ordered"] + more))
             if plain:
                 orders += (
@@ -101,7 +101,7 @@ class OrderSearch:
                 ("order", place.ref, descending), partial(self._key, place, known, descending)
             )
             spent = place.owned in state.used or not self._read.words_of(place)
-            if spent and place.ref.owner != NodeRef(0) and self._by_nothing:
+            if spent and place.ref.owner != NodeRef(0) and self.by_nothing:
                 weight += WEIGHTS["order_without_criterion"]
             if weight > -4:
                 yield ref, weight
@@ -134,12 +134,16 @@ class OrderSearch:
 
         It is about the class right after it, "who sails the newest boat", else about the answers.
         """
-        read, words = self._read, self._read.mentions.words
-        after = {at + 1 for at, word in enumerate(words) if asks_best(word)}
-        named = {name for name in read.classes if name and after & {*read.class_words(name)}}
-        if not named:
+        if not self._named_best:
             return WEIGHTS["superlative_of_answer"] * place.of_answer
-        return WEIGHTS["superlative_of_named"] * (1 if place.owned[1] in named else -1)
+        return WEIGHTS["superlative_of_named"] * (1 if place.owned[1] in self._named_best else -1)
+
+    @cached_property
+    def _named_best(self) -> set[str]:
+        """The classes named right after a superlative."""
+        read = self._read
+        after = {at + 1 for at, word in enumerate(read.mentions.words) if asks_best(word)}
+        return {name for name in read.classes if name and after & {*read.class_words(name)}}
 
     def _said(
         self, place: Place, known: PlaceWords, near: set[int], *, exactly: bool, said: bool

@@ -214,7 +214,7 @@ class PatternSearch:
     def _is_said_twice(self, class_: str) -> bool:
         """Return whether the question mentions a class twice, or another of it.
 
-        False for plain triples alone, whose classes have no names of their own.
+        True for plain triples, whose classes have no names of their own.
         """
         if self._read.plain or not class_:
             return True

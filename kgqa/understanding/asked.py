@@ -107,7 +107,7 @@ def asks_when(question: str) -> bool:
 
 
 _LASTING = re.compile(
-    r"\b(?:durations?|how long|(?:long|short)e(?:r|st)|lasted|lasting|took|takes?|taken)\b"
+    r"\b(?:durations?|how long|(?:long|short)e(?:r|st))\b"
     r"|\bhow many (?:days|weeks|months|years)\b"
     r"|\b(?:days|weeks|months|years|time) (?:between|from)\b",
     re.IGNORECASE,
@@ -148,7 +148,7 @@ def asks_duration(question: str) -> bool:
 
     What still lasts, as the perfect tense says, is there since its beginning.
     """
-    return bool(_LASTING.search(question)) and not has_lasted(question)
+    return (took_time(question) or bool(_LASTING.search(question))) and not has_lasted(question)
 
 
 _ALIKE = re.compile(
