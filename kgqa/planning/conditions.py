@@ -66,7 +66,6 @@ _EQUAL: dict[tuple[bool, bool], Operator] = {  # by whether there are several, a
 _LIVING: dict[Operator, re.Pattern[str]] = {"missing": ALIVE, "not missing": DEAD}
 _ANY = re.compile(r"any|some")
 _NOR = re.compile(r"\bnor\b(?: the| an?| in)?\W*$", re.I)
-_JOINING = english_words("joining")
 _HAVING = re.compile(r"with|have|has|having|had|includ\w*|known|whose")
 
 
@@ -373,8 +372,7 @@ class ConditionSearch:
         """
         name, mentions = relation_phrase(place.property.name).split(), self._read.mentions
         first, said = mentions.at(value.start), {*self._read.words_of(place)}
-        before = [at for at in range(first) if mentions.words[at] not in _JOINING][-len(name) :]
-        found = len(said.intersection(before))
+        found = len(said.intersection(mentions.before(first)[-len(name) :]))
         return found / len(name) if found > 1 else 0.0
 
     def _is_alike(self, value: FoundValue) -> bool:

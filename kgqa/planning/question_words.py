@@ -153,10 +153,13 @@ class Mentions:
         """Return the index of the word at a character of the question, or of the one before it."""
         return sum(start <= position for start in self._starts) - 1
 
+    def before(self, word: int) -> list[int]:
+        """Return the indices of the words before ``word`` that join no name to its value."""
+        return [at for at in range(word) if self.words[at] not in _JOINING]
+
     def last_before(self, word: int) -> int:
-        """Return the index of the last word before ``word`` that joins no name to its value."""
-        before = (at for at in range(word - 1, -1, -1) if self.words[at] not in _JOINING)
-        return next(before, -1)
+        """Return the last of the words before ``word``; -1 if there are none."""
+        return max(self.before(word), default=-1)
 
     def start_of(self, word: int) -> int:
         """Return the character at which a word begins."""
