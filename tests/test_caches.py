@@ -179,7 +179,7 @@ ROWS = {
         decoding/span_markers.py: MarkedConstraint | decoding/spans.py: TextForward
         decoding/speculative_tree.py: PrefixTree | methods/dog/answers.py: GraphNames
         methods/dog/chains.py: ChainWriter | methods/dog/graph.py: GraphFilter
-        methods/query.py: run | planning/evidence.py: QuestionReading
+        methods/query.py: run | planning/evidence.py: QuestionReading | planning/orders.py: OrderSearch
         planning/fact_words.py: FactWords | planning/patterns.py: PatternSearch
         planning/place_words.py: KnownPlaces PlaceWords
         planning/question_words.py: Mentions | planning/search.py: PlanSearch
