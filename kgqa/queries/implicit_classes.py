@@ -310,7 +310,8 @@ class _Classing:
         numbers: dict[str, int] = {}
         types = []
         for number, places in self._members().items():
-            words = described(as_head.get(number, Counter()), as_tail.get(number, Counter()))
+            heads, tails = (of.get(number, Counter()) for of in (as_head, as_tail))
+            words = described(heads, tails, total)
             some = self._sample(places)
             said = _common_word([name or "" for name in some.names])
             said = "" if said in numbers else said
@@ -564,6 +565,7 @@ def _common_word(names: Sequence[str]) -> str:
     return word if count >= max(2, _SAID * len(names)) else ""
 
 
+_NO_KIND = frozenset(["part", "kind", "type", "made", "instance", "subclass", "because"])
 _AGENTS = {"written": "writer", "made": "maker", "built": "builder", "led": "leader",
            "bought": "buyer", "drawn": "artist", "taught": "teacher"}  # fmt: skip
 _DOES = {**_AGENTS, "wrote": "writer", "directs": "director", "supervises": "supervisor",
@@ -574,19 +576,28 @@ _VERB = re.compile(
 )  # relations whose heads are the agents
 
 
-def described(as_head: Counter[str], as_tail: Counter[str]) -> list[str]:
+def described(
+    as_head: Counter[str], as_tail: Counter[str], total: Counter[str] | None = None
+) -> list[str]:
     """Return candidate names for a class, the best first, from its members' relations.
 
     ``as_head``, ``as_tail``: how many facts of each relation they are the head or tail of.
+    ``total``: how many there are in all, by default those of ``as_head``.
 
     >>> described(Counter(running_time=30), Counter(directed_by=40))
     ['director', 'running time']
+    >>> described(Counter({"vintage of": 9, "aged in": 8}), Counter())[0]
+    'vintage'
     """
     nouns: Counter[str] = Counter()
     others: Counter[str] = Counter()
     for name, count in as_tail.items():
         noun = _noun(phrase := relation_phrase(name))
         (nouns if noun else others)[noun or phrase] += count
+    for name, count in as_head.items():
+        noun = _noun_of_head(relation_phrase(name))
+        if noun and 2 * count > (total or as_head)[name]:  # else others are called so, too
+            nouns[noun] += count
     heads = [relation_phrase(name) for name, _ in as_head.most_common(_IN_TEXT)]
     tails = [word for word, _ in nouns.most_common(_IN_TEXT)]
     agents = [] if tails else [one for one in map(_agent, heads[:1]) if one]
@@ -607,6 +618,16 @@ def _agent(phrase: str) -> str:
     if rest not in ([], ["in"], ["for"], ["at"]) or not (match or verb in _DOES):
         return ""
     return _DOES.get(verb) or match[1].removesuffix("e") + "er"  # type: ignore[index]
+
+
+def _noun_of_head(phrase: str) -> str:
+    """Return the noun by which a relation calls its heads, "" if it calls them by none.
+
+    >>> [_noun_of_head(one) for one in ("vintage of", "is part of", "made of", "date of birth")]
+    ['vintage', '', '', '']
+    """
+    noun, _, rest = phrase.partition(" ")
+    return noun if rest == "of" and noun not in _NO_KIND and noun[-2:] != "ed" else ""
 
 
 def _noun(phrase: str) -> str:
