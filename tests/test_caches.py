@@ -161,7 +161,8 @@ ROWS = {
         api/update.py: _ADDING | cypher/__init__.py: names statement text
         cypher/attached.py: attached | graph/freebase.py: bundled Filters | graph/kept.py: _code
         graph/sqlite_file.py: _created_by | lexicon/english.py: words
-        lexicon/entries.py: _trie entries | lexicon/joined.py: _table | lexicon/tables.py: tables_of
+        lexicon/entries.py: _trie entries | lexicon/lemmas.py: _verbs
+        lexicon/joined.py: _table | lexicon/tables.py: tables_of
         linking/language.py: _languages | loaders/graph_files.py: _names_relation
         models/folders.py: _NO | models/profile.py: _plans_json | server/api.py: description
         sparql/__init__.py: names text | trie/index/manifest.py: _adapter
@@ -179,8 +180,8 @@ ROWS = {
         decoding/span_markers.py: MarkedConstraint | decoding/spans.py: TextForward
         decoding/speculative_tree.py: PrefixTree | methods/dog/answers.py: GraphNames
         methods/dog/chains.py: ChainWriter | methods/dog/graph.py: GraphFilter
-        methods/query.py: run | planning/evidence.py: QuestionReading | planning/orders.py: OrderSearch
-        planning/fact_words.py: FactWords | planning/patterns.py: PatternSearch
+        methods/query.py: run | planning/evidence.py: QuestionReading
+        planning/orders.py: OrderSearch | planning/fact_words.py: FactWords | planning/patterns.py: PatternSearch
         planning/place_words.py: KnownPlaces PlaceWords
         planning/question_words.py: Mentions | planning/search.py: PlanSearch
         queries/cypher.py: _Statement _Values | queries/endpoint.py: _SingleStatement _Solved

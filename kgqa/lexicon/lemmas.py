@@ -32,3 +32,19 @@ def stem(word: str) -> str:
     if word.endswith(("ss", "us")):
         return word
     return word[:-1] if word.endswith("s") and len(word) > 3 else word
+
+
+@lru_cache(maxsize=1)
+def _verbs() -> dict[str, str]:
+    """Return the first form of each irregular form of a verb."""
+    table: dict[str, str] = english()["verbs"]
+    return {form: verb for verb, forms in table.items() for form in forms.split()}
+
+
+def verb(word: str) -> str:
+    """Return the first form of an irregular verb, other words as they are.
+
+    >>> verb("made"), verb("walked")
+    ('make', 'walked')
+    """
+    return _verbs().get(word, word)

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from kgqa.lexicon.english import words as english_words
-from kgqa.lexicon.lemmas import stem
+from kgqa.lexicon.lemmas import stem, verb
 from kgqa.paths.words import relation_phrase
 from kgqa.queries.sentence import PAST_VERBS
 from kgqa.understanding.asked import has_lasted, took_time
@@ -132,7 +132,7 @@ _SUPERLATIVE = re.compile(
 )
 _SMALL = english_words("in_names")
 _NUMBERS = english_words("numbers")
-_NOUN_OF_VERB = re.compile(r"\w{4,}(?:tur|sur)e")
+_NOUN_OF_VERB = re.compile(r"(\w{4,}[ts])ure|(\w{5,})[ae]nce")
 _JOINING = english_words("joining")
 
 
@@ -202,14 +202,17 @@ class Mentions:
         little = {"in", "on", "is", *(_root(word) for word in relation_phrase(owner).split())}
         own = roots - little
         roots = own or roots
+        verbs = {verb(word) for word in said if _root(word) in roots and len(word) > 2}
         years = {root for root in roots if len(root) == 2 and root.isdigit()}  # 85 of 1985
         owned = set() if own else self.whole(owner)
-        return [
-            at
-            for at, word in enumerate(self.words)
-            if (_begins(word, roots) or measured(word, name) or short_year(word) in years)
-            and at not in owned
-        ]
+
+        def says(word: str) -> bool:
+            """Return whether a word mentions the name."""
+            if _begins(word, roots) or verb(word) in verbs:
+                return True
+            return measured(word, name) or short_year(word) in years
+
+        return [at for at, word in enumerate(self.words) if says(word) and at not in owned]
 
     def whole(self, name: str) -> set[int]:
         """Return the positions where all words of a name of several words follow one another.
@@ -379,10 +382,10 @@ def asks_order(words: Sequence[str]) -> bool:
 
 
 def _root(word: str) -> str:
-    """Return a word's stem, cut by two letters if it is long, or by three: departed, departure."""
+    """Return a word's stem, cut by two letters if it is long, or to its verb: of departure."""
     word = stem(word)
-    if _NOUN_OF_VERB.fullmatch(word):
-        return word[:-3]
+    if match := _NOUN_OF_VERB.fullmatch(word):
+        return match[1] or match[2]
     return word if len(word) <= 5 else word[:-2]
 
 
@@ -412,17 +415,19 @@ _IRREGULAR = {
     "origin": "depart",
     "dest": "arriv",
     "destination": "arriv",
-    "wrote": "writ",
-    "written": "wr",
-    "taught": "teach",
-    "bought": "buy",
-    "sold": "sell",
 }
 
 
 def says(words: Sequence[str], relation: str) -> bool:
     """Return whether any of ``words`` shares a stem with a relation's name: acted, actors."""
+    verbs = [verb(one) for one in words]
     for word in relation_phrase(relation).split():
+        form = verb(word)
+        if len(word) > 2 and word not in _SMALL and form in verbs:
+            return True
+        noun = form[:-1] if len(form) > 4 else f"{form.removesuffix('e')}er"  # writing, buyer
+        if form != word and any(one.startswith(noun) for one in words):
+            return True
         root = word[: max(3, len(word) - 3)] if len(word) > 4 else word
         starts = tuple(one for one in (root, _IRREGULAR.get(word, "")) if one)
         if len(word) > 3 and any(one.startswith(starts) for one in words):
@@ -534,7 +539,7 @@ _OF_WHAT = (
     ("short|tall|high", "height"), ("tall|high|low", "elevation altitude"),
     ("heav|light|weigh", "weight mass"),
     ("larg|big|bigg|small", "size area capacity population amount"),
-    ("cheap|expensive|dear|cost", " ".join(english_words("prices"))),
+    ("cheap|expensive|dear|cost|worth|valuable", " ".join(english_words("prices"))),
     ("paid|earn", "salary wage pay income"),
     ("fast|slow", "speed"), ("rich|wealth", "wealth worth income"), ("strong", "alcohol strength"),
     ("deep|shallow", "depth"), ("wid|narrow", "width"), ("hot|hott|warm|cold", "temperature"),
