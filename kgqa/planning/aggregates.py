@@ -580,7 +580,7 @@ class WholeSearch:
         games are.
         """
         mentions, subjects, others = self._read.mentions, set[str](), set[str]()
-        no = min(mentions.after(NO, 1), default=0)
+        no = min(self._read.denied(1), default=0)
         for value in self._read.values:
             first, last = mentions.at(value.start), mentions.at(value.end - 1)
             if last < no - 1:
@@ -677,6 +677,8 @@ class WholeSearch:
         odds = max(
             row[2] for (_, relation, _), row in self._read.hops.items() if relation in relations
         )
+        if any(self._read.denied(3) & {*self._read.mentions.of(one)} for one in relations):
+            odds = max(odds, 0.0)
         whole = self._read.whole["without"]["yes"] - self._read.whole["without"]["no"]
         score = base + odds + whole
         score += self._read.whole["aggregate"]["none"] + self._read.whole["direction"]["none"]
@@ -686,9 +688,21 @@ class WholeSearch:
             score += WEIGHTS["denied_subject"]
         elif absent & others:
             score += WEIGHTS["denied_bystander"]
+        score += WEIGHTS["denied_other_relation"] * self._denies_another(relations)
         if NO.search(self._read.bare):
             score += WEIGHTS["hop_denied"]
         return score
+
+    def _denies_another(self, relations: set[str]) -> bool:
+        """Return whether the question denies a relation, and not all of ``relations``.
+
+        In "on display in the hall that nobody restored" no word of the display stands after the
+        "nobody", but that of another relation.
+        """
+        mentions, no = self._read.mentions, min(self._read.denials, default=-1)
+        said = {name: {*mentions.of(name)} for (_, name, _), one in self._read.said.items() if one}
+        after = {name for name, words in said.items() if max(words, default=-1) > no >= 0}
+        return bool(after - relations if not relations & after else relations & said.keys() - after)
 
     def _only_leads_on(self, pattern: Pattern, hop: int, state: ConditionState) -> bool:
         """Return whether a hop only continues the hop before it, from a node named after the "no".
@@ -696,7 +710,7 @@ class WholeSearch:
         The node has no condition, and the relation before it no words of its own.
         """
         before, this, read = pattern.hops[hop - 1], pattern.hops[hop], self._read
-        no = min(read.mentions.after(NO, 1), default=0)
+        no = min(read.denied(1), default=0)
         return (
             before.target == this.source
             and all(at >= no > 0 for at in read.class_words(pattern.nodes[this.source]))

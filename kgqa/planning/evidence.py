@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice, pairwise
@@ -212,6 +213,31 @@ class QuestionReading:
                 self.hops[hop] = [min(used, WEIGHTS["value_class_odds"]), *others]
 
     @cached_property
+    def item_words(self) -> set[int]:
+        """The positions of words for whatever plain triples are about: "objects", "things"."""
+        known = self.parts.stems
+        return {
+            at for at, word in enumerate(self.mentions.words)
+            if self.plain and word in english_words("items") and word not in known
+        }  # fmt: skip
+
+    @cached_property
+    def main_class(self) -> str:
+        """The class that most facts are about, if the question speaks of items; else ""."""
+        facts = Counter[str]()
+        for relation in self.parts.index.schema.relations if self.item_words else ():
+            facts[relation.head] += relation.count
+        for name, type_ in self.parts.index.types.items() if self.item_words else ():
+            facts[name] += sum(one.count for one in type_.properties)
+        return max(filter(None, self.classes), key=facts.__getitem__) if facts else ""
+
+    @cached_property
+    def asks_items(self) -> bool:
+        """Whether the question asks for items: its first noun is a word for them."""
+        start = len(self.question) - len(asked_noun(self.question) or self.question)
+        return self.mentions.at(start) in self.item_words
+
+    @cached_property
     def held_by(self) -> set[str]:
         """The classes with the requested noun as a stored value: "documentaries" are titles."""
         start = len(self.question) - len(asked_noun(self.question))
@@ -313,9 +339,14 @@ class QuestionReading:
             self.question, [*spans, *((value.start, value.end) for value in self.values)]
         )
 
+    @cached_property
+    def denials(self) -> list[int]:
+        """The positions of the words that deny something, of "haven't" its last part."""
+        return [self.mentions.at(one.end() - 1) for one in NO.finditer(self.bare)]
+
     def denied(self, most: int) -> set[int]:
         """Return the positions of words up to ``most`` after a "no"; empty if there is none."""
-        return self.mentions.after(NO, most) if NO.search(self.bare) else set()
+        return {at + far for at in self.denials for far in range(1, most + 1)}
 
     @cached_property
     def choice(self) -> set[str]:
@@ -453,7 +484,8 @@ class QuestionReading:
         if not name:
             return []
         own = self.mentions.of(self.noun(name)) or self.mentions.of(name)
-        return own or [at for also in self._also(name) for at in self.mentions.of(also)]
+        own = own or [at for also in self._also(name) for at in self.mentions.of(also)]
+        return own or sorted(self.item_words if name == self.main_class else ())
 
     @cached_property
     def class_mentions(self) -> dict[str, set[int]]:

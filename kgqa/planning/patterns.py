@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kgqa.planning.evidence import Pattern, QuestionReading
 from kgqa.planning.question_words import named, names_class, says, turn
+from kgqa.planning.schema_parts import ENTITY
 from kgqa.queries.plan import Hop
 from kgqa.weights import weights
 
@@ -44,7 +45,8 @@ class PatternSearch:
                 (name,), (),
                 odds[0] + odds[1] + WEIGHTS["class_similarity"] * near.get(name, 0.0)
                 + max(named(self._read.question, one) for one in self._read.called_class(name))
-                + WEIGHTS["class_holds_noun"] * (name in self._read.held_by),
+                + WEIGHTS["class_holds_noun"] * (name in self._read.held_by)
+                + WEIGHTS["main_class"] * (self._read.asks_items and name == self._read.main_class),
             )
             for name, odds in self._read.classes.items()
         ]  # fmt: skip
@@ -179,7 +181,7 @@ class PatternSearch:
         for (head, relation, tail), odds in self._read.hops.items():
             again = any(relation == name for name, _ in walked)
             # the log-odds of a relation count once
-            worth = WEIGHTS["relation_again"] if again else odds[0]
+            worth = self._again(nodes, head, tail) if again else odds[0]
             ends = frozenset((head, tail))
             if not again and any(two == ends for _, two in walked):
                 both = self._says_both(relation, ends, walked)
@@ -197,6 +199,19 @@ class PatternSearch:
                         score += WEIGHTS["relation_names_answer"] * names_class(question, noun)
                     hop = Hop(at, relation, len(nodes), inverse)
                     yield from self._with_hop(pattern, hop, far, score)
+
+    def _again(self, nodes: tuple[str, ...], head: str, tail: str) -> float:
+        """Return the log-odds of a relation that a pattern already has.
+
+        ``nodes``: the pattern's; the question may name a further entity of the class ``head`` or
+        ``tail``: "with toilets and no café".
+        """
+        named = any(
+            sum((ENTITY, end, "name") in value.fields for value in self._read.values)
+            > max(1, nodes.count(end))
+            for end in (head, tail)
+        )
+        return 0.0 if named else WEIGHTS["relation_again"]
 
     def _says_both(
         self, relation: str, ends: frozenset[str], walked: set[tuple[str, frozenset[str]]]
