@@ -45,6 +45,7 @@ from kgqa.paths.ground import Node
 from kgqa.paths.words import relation_phrase
 from kgqa.planning.aggregates import SHOWN_WITH
 from kgqa.planning.bounds import Bound, bounds_of
+from kgqa.planning.calculated import as_ordered
 from kgqa.planning.class_names import class_words, nameless
 from kgqa.planning.conditions import opposite_names, says_opposite
 from kgqa.planning.evidence import QuestionReading
@@ -142,6 +143,7 @@ _ASKS_VALUE = re.compile(
 )
 _LISTED = 8  # most entities named in a sentence
 _MEASURED_BY = {"days": "dates", "years": "years"}
+_BOUNDS = ("<", "<=", ">", ">=")
 _NOUN_WORDS = 3  # most words of the requested noun phrase
 
 
@@ -339,8 +341,8 @@ class Query(Method[QueryOptions]):
         items = asked.asked.items
         planned = self._planned(graph, reading)[: self.options.plans]
         plans = [replace(one, plan=giving(one.plan, items, parts)) for one in planned]
-        if parts.lasting:
-            plans = [meant for one in plans if (meant := _spelt_out(one, parts.index)) is not None]
+        if parts.lasting or parts.made_of:
+            plans = [meant for one in plans if (meant := _spelt_out(one, parts)) is not None]
         if not among:
             return plans
         types = {name for key in graph.keys_of(sorted(among)).tolist() if key >= 0
@@ -509,13 +511,14 @@ class Query(Method[QueryOptions]):
         if last is None or last[0] != key:
             if asks_duration(question):
                 parts = parts.with_durations
+            question, parts = parts.with_calculated(as_ordered(question, parts.index.schema))
             names = dict.fromkeys(name for *_, name in parts.properties)
-            literals, named, others = without_named(stated(question), names)
+            literals, named, others = without_named(stated(question, parts.numbered), names)
             parts = parts.without(others)
             found = _without_bounds(values.find(question, literals.literals), literals)
             asked = asked_for(question, parts, found)
             if asked.question != question:
-                literals, named, _ = without_named(stated(asked.question), names)
+                literals, named, _ = without_named(stated(asked.question, parts.numbered), names)
                 found = values.find(asked.question, literals.literals)
                 found = _without_bounds(found, literals)
             last = self._last = key, _QuestionParts(asked, literals, named, found, parts)
@@ -681,15 +684,20 @@ class Query(Method[QueryOptions]):
         return self._parts, self._values
 
 
-def _spelt_out(one: ScoredPlan, index: SchemaIndex) -> ScoredPlan | None:
-    """Return a plan with the difference of two dates for each duration, which its nouns then name.
+def _spelt_out(one: ScoredPlan, parts: SchemaParts) -> ScoredPlan | None:
+    """Return a plan with two properties for each number made of them, which its nouns then name.
 
     None if that is no plan.
     """
-    plan = spelt_out(one.plan, index)
+    plan = spelt_out(one.plan, parts.index, parts.made_of)
     if plan is None:
         return None
-    return one if plan == one.plan else replace(one, plan=plan, nouns=(*one.nouns, "duration"))
+    if plan == one.plan:
+        return one
+    made = {leaf for item in plan.give if isinstance(item, Arithmetic) for leaf in leaves(item)}
+    give = tuple(item for item in plan.give if item not in made)  # without what it is made of
+    nouns = (*one.nouns, *(["duration"] if parts.lasting else []), *parts.made_of)
+    return replace(one, plan=replace(plan, give=give), nouns=nouns)
 
 
 def _without_bounds(found: Sequence[FoundValue], literals: Stated) -> list[FoundValue]:
@@ -728,6 +736,7 @@ def _penalty(one: ScoredPlan, result: QueryResult | None, bare: str, run: Run) -
     if result is None:
         return WEIGHTS["failed_plan"]
     off = WEIGHTS["idle_superlative"] if is_idle(result, run) else 0.0
+    off += WEIGHTS["idle_bound"] * has_idle_bound(result, run)
     if not _gives(result):
         unread = one.plan.having or unexplained(bare, [*_names(one.plan), *one.nouns])
         off += WEIGHTS["nothing_found"] if unread else WEIGHTS["nothing_there"]
@@ -1194,6 +1203,21 @@ def is_idle(result: QueryResult, run: Run) -> bool:
         return ones and not plan.where  # what a condition leaves may be one of each
     two = None if result.tied else run(replace(plan, limit=2))
     return two is not None and len(two) < 2
+
+
+def has_idle_bound(result: QueryResult, run: Run) -> bool:
+    """Return whether a bound decides nothing, since all values are within it: an area under 700.
+
+    ``run``: runs a plan, None if it fails; one without the bound is asked for.
+    """
+    plan = result.plan
+    for at, one in enumerate(plan.where):
+        if one.operator in _BOUNDS and isinstance(one.left, PropertyRef) and not plan.grouped:
+            there = replace(one, operator="not missing", right=())
+            wide = run(replace(plan, where=(*plan.where[:at], there, *plan.where[at + 1 :])))
+            if wide is not None and _first_column(wide) == _first_column(result):
+                return True
+    return False
 
 
 def _shown(value: object) -> str:

@@ -11,10 +11,12 @@ from heapq import nlargest
 from typing import TYPE_CHECKING, Any
 
 from kgqa.graph.kept import kept_of_endpoint
+from kgqa.graph.quantities import UNITS
 from kgqa.graph.schema import Property
 from kgqa.lexicon.lemmas import stem
 from kgqa.models.plan_scorer import Part
 from kgqa.paths.words import relation_phrase
+from kgqa.planning.calculated import calculated
 from kgqa.planning.class_names import ClassWords
 from kgqa.planning.question_words import stems
 from kgqa.planning.time_spans import with_durations
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     from kgqa.graph.schema import GraphSchema, Value
     from kgqa.queries.join import QueryStore
+    from kgqa.queries.plan import Sign
 
 _MADE_BY = ("planning/schema_parts.py", "graph/sparql_store.py")
 _MOST_PARTS = 320  # parts of a schema that are scored
@@ -79,6 +82,7 @@ class SchemaParts:
     ) -> None:
         self.index = SchemaIndex(schema)
         self.lasting = False  # whether it has the durations of :meth:`with_durations`
+        self.made_of: dict[str, tuple[str, Sign, str]] = {}  # numbers of :meth:`with_calculated`
         self.value_nodes = value_nodes or {}
         self.called = called or ClassWords()
         self.classes = {
@@ -120,13 +124,26 @@ class SchemaParts:
         parts.lasting = True
         return parts
 
+    def with_calculated(self, question: str) -> tuple[str, SchemaParts]:
+        """Return a question, and the parts with the number of two properties that it asks for.
+
+        Both as they are if it asks for none (:mod:`.calculated`).
+        """
+        found = calculated(question, self.index.schema)
+        if found is None:
+            return question, self
+        parts = SchemaParts(found.schema, self.called, self.value_nodes)
+        parts.lasting, parts.made_of = self.lasting, {found.name: found.made_of}
+        return found.question, parts
+
     def without(self, names: AbstractSet[str]) -> SchemaParts:
         """Return the parts without the properties called one of ``names``."""
         if not names:
             return self
         rest = copy(self)
         rest.properties = {key: one for key, one in self.properties.items() if key[2] not in names}
-        rest.__dict__.pop("stems", None)  # of all properties
+        for name in ("stems", "numbered"):  # of all properties
+            rest.__dict__.pop(name, None)
         return rest
 
     def is_only_number(self, owned: Owned) -> bool:
@@ -171,6 +188,13 @@ class SchemaParts:
         heads -= self.subclasses
         alone = len(heads) == 1 and not any(self.index.types[one].properties for one in others)
         return min(heads) if alone else ""
+
+    @cached_property
+    def numbered(self) -> frozenset[str]:
+        """The last words of numeric properties, in the singular: "two room flats" have rooms."""
+        numbers = (one.name for one, _ in self.properties.values() if one.type in NUMBERS)
+        nouns = {relation_phrase(one).rpartition(" ")[2] for one in numbers}
+        return frozenset(stem(one) for one in nouns if one not in UNITS)
 
     @property
     def names(self) -> set[str]:

@@ -30,11 +30,12 @@ from kgqa.queries.plan import (
 from kgqa.queries.values import DATES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from collections.abc import Set as AbstractSet
 
     from kgqa.graph.schema import GraphSchema
     from kgqa.queries.check import SchemaIndex
+    from kgqa.queries.plan import Sign
 
 DURATIONS = ("duration_days", "duration_years")  # the unit is read from the name's last word
 
@@ -116,14 +117,17 @@ def are_years(property_: Property) -> bool:
     )
 
 
-def spelt_out(plan: Plan, index: SchemaIndex) -> Plan | None:
+def spelt_out(
+    plan: Plan, index: SchemaIndex, made_of: Mapping[str, tuple[str, Sign, str]]
+) -> Plan | None:
     """Return a plan with the difference of two dates for each duration.
 
-    ``index``: of the schema of :func:`with_durations`. None for a plan that tests whether there is
-    a duration, which nothing stores.
+    ``index``: of the schema of :func:`with_durations`. ``made_of``: other numbers, by name, that
+    two properties stand for. None for a plan that tests whether there is such a number, which
+    nothing stores.
     """
     try:
-        spelt = _spelt_out(plan, index)
+        spelt = _spelt_out(plan, index, made_of)
         if spelt != plan:
             check(spelt, index)
     except PlanError:
@@ -131,12 +135,17 @@ def spelt_out(plan: Plan, index: SchemaIndex) -> Plan | None:
     return spelt
 
 
-def _spelt_out(plan: Plan, index: SchemaIndex) -> Plan:
+def _spelt_out(
+    plan: Plan, index: SchemaIndex, made_of: Mapping[str, tuple[str, Sign, str]]
+) -> Plan:
     """Return a plan with the difference of two dates for each duration. Raises PlanError."""
 
     def operand(one: Any) -> Any:
         """Return a part of the plan without durations."""
         match one:
+            case PropertyRef(owner, name) if name in made_of:
+                first, sign, last = made_of[name]
+                return Arithmetic(PropertyRef(owner, first), sign, PropertyRef(owner, last))
             case PropertyRef(owner, name) if name in DURATIONS:
                 there = (
                     index.properties(plan.nodes[owner.node])
@@ -165,7 +174,7 @@ def _spelt_out(plan: Plan, index: SchemaIndex) -> Plan:
         name: tuple(map(operand, getattr(plan, name)))
         for name in ("where", "without", "group", "order", "give")
     }
-    return replace(plan, **changed, first=plan.first and _spelt_out(plan.first, index))
+    return replace(plan, **changed, first=plan.first and _spelt_out(plan.first, index, made_of))
 
 
 def unit_of_times(plan: Plan, index: SchemaIndex) -> str:

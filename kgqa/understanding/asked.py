@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kgqa.lexicon.english import words
 from kgqa.lexicon.lemmas import stem
@@ -200,6 +200,86 @@ def as_of(question: str) -> str:
     return f"{found[1]} the {found[3]} of {found[2]}{found[4]}" if found else question
 
 
+_LISTED_BY = re.compile(
+    r"(?P<what>\W*(?:(?:list|show(?: me)?|display|print|give me|get)\s+)?"
+    r"(?!(?:who|what|which|when|where|why|how|count|is|are|was|were|do|does|did|can)\b)[^?]*?)"
+    r" by (?:the |their |its )?(?:number of )?(?P<by>(?:[\w-]+ ){0,2}[\w-]+)\W*",
+    re.IGNORECASE,
+)
+
+
+def listed_by(question: str) -> tuple[str, str] | None:
+    """Return what a question lists, and by what; None for other questions.
+
+    >>> listed_by("Show all flats by number of rooms"), listed_by("total rent by district")
+    (('Show all flats', 'rooms'), None)
+    """
+    found = _LISTED_BY.fullmatch(question)
+    if found is None or asks_calculated(found["what"]) or asks_best(question):
+        return None
+    return found["what"], found["by"]
+
+
+_RATIO = re.compile(r"\s+(?:per|for each|for every) ((?:\w+ ?)+)", re.IGNORECASE)
+_GAP = re.compile(
+    r"\b(?P<noun>difference|gap|margin) between (?:(?:the|its|their) )?(?P<left>[\w ]+?) and"
+    r" (?:(?:the|its|their) )?(?P<right>(?:\w+ )?\w+)",
+    re.IGNORECASE,
+)
+
+
+def ratio_of(question: str) -> tuple[str, list[str], str] | None:
+    """Return what stands before "per", the words after it, and the rest; None without a "per".
+
+    >>> ratio_of("What is the rent per room of Quai 7?")
+    ('What is the rent', ['room', 'of', 'Quai', '7'], '?')
+    """
+    found = _RATIO.search(question)
+    if found is None:
+        return None
+    return question[: found.start()], found[1].split(), question[found.end() :]
+
+
+class Gap(NamedTuple):
+    """Two things whose difference is asked for, what it is called, and the rest of a question."""
+
+    before: str
+    noun: str
+    left: list[str]
+    right: list[str]
+    after: str
+
+
+def gap_of(question: str) -> Gap | None:
+    """Return the two things between which a question asks for a gap, None for other questions.
+
+    >>> gap_of("Biggest gap between list price and sale price?")[1:4]
+    ('gap', ['list', 'price'], ['sale', 'price'])
+    """
+    found = _GAP.search(question)
+    if found is None:
+        return None
+    left, right = found["left"].split(), found["right"].split()
+    before, after = question[: found.start()], question[found.end() :]
+    return Gap(before, found["noun"].lower(), left, right, after)
+
+
+_COLLEAGUES = re.compile(
+    r"\b(?:works?|working) (?:together |alongside )?with\b"
+    r"|(?<=\bwho )(?:is|are) (?:an? |the )?colleagues? of\b",
+    re.IGNORECASE,
+)
+
+
+def as_colleagues(question: str) -> str:
+    """Rewrite a question about the colleagues of someone as one about the same place of work.
+
+    >>> as_colleagues("Who works with Bo Lind?"), as_colleagues("Who works for Bo Lind?")
+    ('Who works in the same place as Bo Lind?', 'Who works for Bo Lind?')
+    """
+    return _COLLEAGUES.sub("works in the same place as", question, count=1)
+
+
 _OF_ONE = re.compile(
     r"\W*(?:what|who)(?: (?:is|are|was|were)|['’]?s) (?:the )?"
     r"(?:(?P<of>(?:\w+[ -]){0,3}?\w+) (?:of|for|in) (?:the )?\x00"
@@ -386,7 +466,9 @@ def asks_few(question: str) -> bool:
 
 
 _ENDED = re.compile(r"\bno longer\b|\bany ?more\b|\bformer(?:ly)?\b|\bused to\b|\bex-", re.I)
-_LASTS = re.compile(r"\bstill\b|\bcurrent(?:ly)?\b|\bat present\b", re.I)
+_LASTS = re.compile(
+    r"\bstill\b|\bcurrent(?:ly)?\b|\bat present\b|(?:\bnot|n['’]t)\b.* yet\b|\bongoing\b", re.I
+)
 
 
 def still_or_not(question: str) -> bool | None:
@@ -394,6 +476,8 @@ def still_or_not(question: str) -> bool | None:
 
     >>> still_or_not("Who still works here?"), still_or_not("Who no longer works here?")
     (True, False)
+    >>> still_or_not("Which projects have not ended yet?")
+    True
     """
     if _ENDED.search(question):
         return False

@@ -20,7 +20,7 @@ from kgqa.graph.quantities import AMOUNT, BASES, UNITS, Kind, Value, read_value
 from kgqa.lexicon.vocabulary import FUNCTION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Sequence, Set
 
 Operator: TypeAlias = Literal[">", "<", ">=", "<=", "=", "<>", ".."]
 
@@ -236,11 +236,15 @@ def short_year(text: str) -> str:
     return text[-2:] if _FULL_YEAR.fullmatch(text) else ""
 
 
-def stated(question: str) -> Stated:
+def stated(question: str, numbered: Set[str] = frozenset()) -> Stated:
     """Parse the literals of a question.
+
+    ``numbered``: nouns of which things have a number, in the singular: "two room flats" are any.
 
     >>> stated("the three products over 1.5 million").limit, stated("Which rank best? List the top 5.").limit
     (3, 5)
+    >>> stated("two room flats").limit, stated("two room flats", {"room"}).limit
+    (2, None)
     >>> [(one.value, one.operator) for one in stated("orders between 5 and 10, after 1997").literals]
     [(5, '>='), (10, '<='), (1997, '>')]
     >>> [(one.value, one.operator) for one in stated("the nineties, or Q3 2020").literals]
@@ -262,7 +266,7 @@ def stated(question: str) -> Stated:
     for match in _EACH.finditer(question):
         if _take(taken, match) and match[3] and not (match[2] or match[4]):
             literals.append(Stating("date", _in_common(match)[1], "=", *match.span()))
-    limit, numbers = _limit_and_numbers(question, taken)
+    limit, numbers = _limit_and_numbers(question, taken, numbered)
     return Stated(limit, tuple(sorted([*literals, *numbers], key=attrgetter("start"))))
 
 
@@ -328,10 +332,12 @@ def _period(
     return [whole, *(Stating("date", *end, *span) for end in other)]
 
 
-def _limit_and_numbers(question: str, taken: Sequence[bool]) -> tuple[int | None, list[Stating]]:
+def _limit_and_numbers(
+    question: str, taken: Sequence[bool], numbered: Set[str]
+) -> tuple[int | None, list[Stating]]:
     """Return the number of answers requested, if any, and the numbers that compare something.
 
-    Ordinals and a bare "one" are left out, not "exactly one".
+    Ordinals and a bare "one" are left out, not "exactly one". ``numbered``: as for :func:`stated`.
     """
     limit: int | None = None
     numbers: list[Stating] = []
@@ -344,6 +350,8 @@ def _limit_and_numbers(question: str, taken: Sequence[bool]) -> tuple[int | None
         bare = number.operator == "="
         counted = isinstance(value, int) and 0 < value <= _MOST_COUNTED
         noun = re.match(r"\s+[A-Za-z]", after) or _ALONE.search(before)
+        if numbered & {*after.lower().split()[:1]} and len(after.split()) > 1:
+            noun = None  # the things have so many
         if limit is None and bare and counted and noun and _LIMIT.search(before):
             limit = int(size)
         elif not bare or not (
