@@ -61,6 +61,7 @@ from kgqa.methods.whole_graph import (
     is_unsaid,
     leaves_out,
     names_alternatives,
+    of_alike,
     outdoes_paths,
     stands_apart,
     sums_paths,
@@ -397,7 +398,7 @@ class Auto(Ensemble):
                     continue
                 one = self._at_once(store, question)
                 if isinstance(one, _Pathwise):
-                    left.append((number, question, one))
+                    left.append((number, one.question, one))
                 else:
                     yield number, one
             for place, found in self._by_paths(store, [question for _, question, _ in left]):
@@ -413,6 +414,7 @@ class Auto(Ensemble):
 
         ``question`` has no choices.
         """
+        question, like = of_alike(store, question)
         planned = cache(partial(self._planned, store, question))
         if question.is_yes_no:
             return self._compared(store, question) or _Pathwise(question, planned)
@@ -430,7 +432,7 @@ class Auto(Ensemble):
             return of_class
         if self._names_nothing(store, question) and isinstance(plan := planned(), Findings):
             return plan
-        return _Pathwise(question, planned, class_, of_class)
+        return _Pathwise(question, planned, class_ or like, of_class)
 
     def _after_paths(self, store: GraphStore, found: Findings, one: _Pathwise) -> Findings:
         """Return the findings of paths, or those of a plan that answers where they do not."""
@@ -543,6 +545,7 @@ class Auto(Ensemble):
             return None
         plan = found.result.plan
         beyond = len(plan.hops) > 1 or len(plan.where) > len(question.topics)
+        beyond |= has_calculation(found)
         return found if beyond and compares(found, question.topics) else None
 
     def _values_of(self, store: GraphStore, found: Findings, planned: Planned) -> Findings | None:

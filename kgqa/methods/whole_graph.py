@@ -6,6 +6,7 @@ entity that is none: the class whose members are asked for, a number, or a unit.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from kgqa.display import NOT_HERE
@@ -19,12 +20,13 @@ from kgqa.methods.query import UNSAID, is_count, kind_asked
 from kgqa.methods.rank_asked import asked_kind
 from kgqa.methods.what_is import asks_number
 from kgqa.planning.aggregates import HOW_MANY
-from kgqa.planning.bounds import is_bound
+from kgqa.planning.bounds import is_bound, shares_value
 from kgqa.planning.negation import denies_name
 from kgqa.planning.question_words import ALIVE, DEAD, FREQUENT, names_class, stems
 from kgqa.queries.implicit_classes import queryable
 from kgqa.queries.plan import Aggregate, Arithmetic, NodeRef
 from kgqa.understanding.asked import (
+    as_colleagues,
     as_superlative,
     asks_best,
     asks_calculated,
@@ -168,6 +170,25 @@ def stands_apart(question: str, mention: str) -> bool:
     if kind and HOW_MANY.match(question) and stems(kind) == stems(mention):
         return True
     return is_bound(question, mention) or denies_name(question, mention)
+
+
+def of_alike(store: GraphStore, question: LinkedQuestion) -> tuple[LinkedQuestion, str | None]:
+    """Return a question, and the class of the named entity that the answers share something with.
+
+    One about the colleagues of an entity is asked as one about those in the same place, if its
+    class has relations of its own, as people have and a material that they work with has not. None
+    for other questions, and without a single class.
+    """
+    text = as_colleagues(question.question)
+    mentions = [one for one in question.topics if shares_value(text, one.mention)]
+    if len(mentions) != 1 or not isinstance(store, PropertyGraph):
+        return question, None
+    key = int(store.keys_of([mentions[0].id])[0])
+    types = store.details(key).types if key >= 0 else ()
+    schema = store.schema()
+    if len(types) != 1 or not any(one.head == types[0] for one in schema.relations):
+        return question, None
+    return replace(question, question=text), types[0]
 
 
 def is_unsaid(found: Findings) -> bool:
