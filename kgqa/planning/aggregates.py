@@ -20,6 +20,7 @@ from kgqa.planning.question_words import (
     NO,
     ORDERED,
     PREPOSITION,
+    TOTAL,
     asks_one,
     asks_order,
     is_year,
@@ -256,11 +257,13 @@ class WholeSearch:
         most = self._is_most_of_facts(place, known)
         if most:
             near = WEIGHTS["aggregate_said"]
+        if self._is_in_total(place):
+            near, most = WEIGHTS["aggregate_said"], True
         total = place.is_number and self._read.asks_for(place)
         if total and HOW_MANY.match(self._read.question):
             # "how many copies": not how many things have them
             near = WEIGHTS["sum_of_how_many"] * len(relation_phrase(place.property.name).split())
-            most = True
+            most = not self._read.asks_average
         elif odds < -2 and near <= 0:
             return
         if is_id(place) or place.property.many:
@@ -275,6 +278,12 @@ class WholeSearch:
             worth += having + near
             worth += WEIGHTS["sum_of_unmentioned_facts"] * (name == "sum" and self._summed(place))
             yield from self._of_whom(Aggregate(kind, place.ref), place, places, worth, near)
+
+    def _is_in_total(self, place: Place) -> bool:
+        """Return whether a number is asked for "in total": "what did the stays cost altogether"."""
+        if not place.is_number or is_id(place) or not TOTAL.search(self._read.bare):
+            return False
+        return bool(self._read.words_of(place)) or self._read.measures(place)
 
     def _is_most_of_facts(self, place: Place, known: PlaceWords) -> bool:
         """Return whether "the most" is about a number of others than the requested nodes.

@@ -34,10 +34,11 @@ from kgqa.planning.question_words import (
     stems,
 )
 from kgqa.planning.schema_parts import ENTITY, FoundValue, Owned
+from kgqa.planning.time_spans import begin_and_end
 from kgqa.queries.check import NUMBERS, operators
 from kgqa.queries.plan import NOT_OF_CLASS, Aggregate, Comparison, NodeRef, PropertyRef, owners
 from kgqa.queries.values import DATES
-from kgqa.understanding.asked import same_or_different, still_or_not
+from kgqa.understanding.asked import asks_best, same_or_different, still_or_not
 from kgqa.weights import weights
 
 if TYPE_CHECKING:
@@ -463,6 +464,7 @@ class ConditionSearch:
             return
         times = WEIGHTS["unused_literal_of_triples"] if self._read.plain else 1.0
         times += WEIGHTS["unused_comparison"] * (literal.operator not in ("=", "contains"))
+        times += WEIGHTS["unused_year"] * self._is_in_a_year(literal)
         yield replace(state, score=state.score + times * UNUSED[kind])
         close = self._closeness(literal, places, pattern)
         said = literal.said if literal.said >= 0 else literal.start
@@ -483,6 +485,11 @@ class ConditionSearch:
             yield state  # a hop is one, at least
         if literal.kind == "number" and state.having is None:
             yield from self._with_number(state, literal, pattern, places, close)
+
+    def _is_in_a_year(self, literal: Stating) -> bool:
+        """Return whether a number states a year: "in 1997"."""
+        before = self._read.question[: literal.start]
+        return is_year(literal.value) and bool(_IN_A_YEAR.search(before))
 
     def _meant(
         self, literal: Stating, place: Place, near: float
@@ -506,7 +513,7 @@ class ConditionSearch:
             if near > 0:
                 yield _part(place, "size"), operator, value, near
         elif literal.kind == "number" and type_ in NUMBERS:
-            if is_year(value) and _IN_A_YEAR.search(self._read.question[: literal.start]):
+            if self._is_in_a_year(literal):
                 dated_ = is_dated(place.property)
                 near += WEIGHTS["year_on_date"] if dated_ else WEIGHTS["year_on_other_number"]
             yield place, operator, value, near
@@ -626,7 +633,8 @@ class ConditionSearch:
         sure = WEIGHTS["literal_near_mention"] * (nearest <= _NEAR)
         close: dict[object, float] = {
             one.ref: (sure if away[one.ref] == nearest else -sure)
-            + WEIGHTS["value_named"] * self._is_right_before(one, literal)
+            + WEIGHTS["value_named"]
+            * (self._is_right_before(one, literal) or self._is_numbered(one, literal))
             + WEIGHTS["value_of_node"] * self._is_of_node(one.ref.owner, literal.start, pattern)
             for one in places
         }
@@ -668,6 +676,13 @@ class ConditionSearch:
             return 0
         return 1 if same[min(before, len(same)) - 1] == owner.node else -1
 
+    def _is_numbered(self, place: Place, literal: Stating) -> bool:
+        """Return whether a number's noun is the name of a property: "two room flats"."""
+        noun = self._read.mentions.at(literal.end - 1) + 1
+        return place.is_number and {noun} <= self._read.numbered_words & {
+            *self._read.words_of(place)
+        }
+
     def _is_right_before(self, place: Place, literal: Stating) -> bool:
         """Return whether a property's whole name ends right before a literal's comparing words.
 
@@ -676,8 +691,10 @@ class ConditionSearch:
         """
         mentions, name = self._read.mentions, place.property.name
         before = mentions.last_before(mentions.at(literal.said)) if literal.said > 0 else -1
-        if before < 0:
+        if before < 0 or asks_best(mentions.words[before]):
             return False
+        if is_year(literal.value) and not is_dated(place.property):
+            return False  # the freight "in 1997"
         if place.owned[0] == "relation" and before in mentions.of(place.owned[1]):  # "rated over 4"
             return place.is_number and self._read.parts.is_only_number(place.owned)
         whole = mentions.share(name, place.owned[1]) == 1
@@ -856,8 +873,10 @@ class ConditionSearch:
         """
         read = self._read
         name = relation_phrase(place.property.name).split()
-        ends = place.property.type in DATES and bool(english_words("ends") & {*name})
-        if not (ends and place.of_answer):
+        if place.property.type not in DATES or not place.of_answer:
+            return None
+        ends = begin_and_end(read.parts.index.properties(place.owned[1]).values())
+        if not english_words("ends") & {*name} and place.property not in (ends or ())[1:]:
             return None
         if (still := still_or_not(read.question)) is not None:
             return "missing" if still else "not missing"

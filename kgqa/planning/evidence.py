@@ -24,6 +24,8 @@ from kgqa.planning.question_words import (
     Mentions,
     asked_noun,
     blanked,
+    is_dated,
+    is_year,
     measured,
     names_class,
     says,
@@ -404,6 +406,31 @@ class QuestionReading:
         near = self.of_each
         return {name for name in self.classes if name and near & {*self.class_words(name)}}
 
+    @cached_property
+    def named_before(self) -> list[set[str]]:
+        """For each date or number that the whole name of a property stands right before, the names.
+
+        "Admitted in February" is about no other date, whatever has it.
+        """
+        found = []
+        for literal in self.stated.literals:
+            before = self.mentions.last_before(
+                self.mentions.at(literal.said if literal.said >= 0 else literal.start)
+            )
+            if before < 0 or asks_best(self.mentions.words[before]):
+                continue
+            dated = literal.kind == "date" or is_year(literal.value)
+            names = {
+                name
+                for owned, (one, _) in self.parts.properties.items()
+                if owned in self.properties
+                if (is_dated(one) if dated else one.type in NUMBERS)
+                for name in [owned[2]]
+                if self.mentions.share(name) == 1 and before in self.mentions.of(name)
+            }
+            found += [names] if names and not self.plain else []
+        return found
+
     def measures(self, place: Place) -> bool:
         """Return whether an adjective or verb of the question fits the property's dimension."""
         if place.owned not in self._measures:
@@ -433,6 +460,8 @@ class QuestionReading:
         words = [one for one in relation_phrase(place.property.name).split() if not one.isdigit()]
         if place.property.type == "boolean" and self._is_adjective(place):
             return False
+        if self.numbered_words & {*self.words_of(place)}:
+            return False  # "which 3 room flats"
         asked = [self.question, self._without_best if place.is_number else ""]
         if any(names_class(question, " ".join(words)) for question in asked):
             return True
@@ -443,6 +472,12 @@ class QuestionReading:
         words = [*relation_phrase(place.owned[1]).split(), *words]
         after = asked_noun(self.question).split()[len(words) :][:1]  # not "which outing starts"
         return {*after} <= _VERBS and names_class(self.question, " ".join(words))
+
+    @cached_property
+    def numbered_words(self) -> set[int]:
+        """The positions of the words right after a number that is a value, and no limit."""
+        numbers = (one for one in self.stated.literals if one.kind == "number")
+        return {self.mentions.at(one.end - 1) + 1 for one in numbers if one.operator == "="}
 
     def _is_adjective(self, place: Place) -> bool:
         """Return whether a class stands right after a flag's name: "which furnished flats"."""

@@ -45,7 +45,7 @@ class OrderSearch:
 
     def __init__(self, reading: QuestionReading, known: KnownPlaces) -> None:
         self._read, self._known = reading, known
-        self._best = reading.mentions.of_best
+        self._best = reading.mentions.of_best - reading.numbered_words
         self._near = self._best if ORDERED.search(reading.question) else set()
         self.by_nothing = not reading.plain and ranks_by_nothing(reading.question)
 
@@ -155,7 +155,8 @@ class OrderSearch:
         """
         odds = self._read.properties[place.owned][1]
         beside = place.of_answer and self._is_most(place)  # "the most beer", of beer servings
-        weight = max(odds, -1) if exactly or (beside and place.is_number) else odds
+        stated = self._near & {*self._read.words_of(place)}  # "ordered by rent"
+        weight = max(odds, -1) if exactly or stated or (beside and place.is_number) else odds
         if said:
             weight += WEIGHTS["order_said"] * (1 + exactly)
         elif near & known.said or known.measured:

@@ -181,7 +181,7 @@ class PatternSearch:
         for (head, relation, tail), odds in self._read.hops.items():
             again = any(relation == name for name, _ in walked)
             # the log-odds of a relation count once
-            worth = self._again(nodes, head, tail) if again else odds[0]
+            worth = self._again(nodes, relation, head, tail) if again else odds[0]
             ends = frozenset((head, tail))
             if not again and any(two == ends for _, two in walked):
                 both = self._says_both(relation, ends, walked)
@@ -200,17 +200,20 @@ class PatternSearch:
                     hop = Hop(at, relation, len(nodes), inverse)
                     yield from self._with_hop(pattern, hop, far, score)
 
-    def _again(self, nodes: tuple[str, ...], head: str, tail: str) -> float:
+    def _again(self, nodes: tuple[str, ...], relation: str, head: str, tail: str) -> float:
         """Return the log-odds of a relation that a pattern already has.
 
-        ``nodes``: the pattern's; the question may name a further entity of the class ``head`` or
-        ``tail``: "with toilets and no café".
+        ``nodes``: the pattern's. The question may name a further entity of the class ``head`` or
+        ``tail`` where things have several of them: "with toilets and no café".
         """
         named = any(
             sum((ENTITY, end, "name") in value.fields for value in self._read.values)
             > max(1, nodes.count(end))
-            for end in (head, tail)
-        )
+            and any(step[0] == relation and step[2] == end and step[4] > 1 for step in steps)
+            for end, steps in (
+                (tail, self._steps.get(head, ())), (head, self._steps.get(tail, ()))
+            )
+        )  # fmt: skip
         return 0.0 if named else WEIGHTS["relation_again"]
 
     def _says_both(

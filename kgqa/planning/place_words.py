@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from kgqa.paths.words import relation_phrase
 from kgqa.planning.question_words import is_dated
+from kgqa.queries.check import NUMBERS
+from kgqa.queries.values import DATES
 
 if TYPE_CHECKING:
     import re
@@ -49,7 +51,7 @@ class PlaceWords:
         return {place.owned[2] for place in self.places if place.of_answer}
 
     def is_part_of_best(self, place: Place) -> bool:
-        """Return whether another numeric property matches more of the superlative's words.
+        """Return whether another number or date matches more of the superlative's words.
 
         "The most IMDb votes" asks for ``imdb_vote_count``, not for ``imdb``.
         """
@@ -58,9 +60,12 @@ class PlaceWords:
 
     @cached_property
     def _best(self) -> list[set[int]]:
-        """For each numeric property, the positions of superlative words that mention it."""
+        """For each number or date, the positions of superlative words that mention it."""
         best = self._read.mentions.of_best
-        return [best & {*self._read.words_of(one)} for one in self.places if one.is_number]
+        kinds = (*NUMBERS, *DATES)
+        return [
+            best & {*self._read.words_of(one)} for one in self.places if one.property.type in kinds
+        ]
 
     def after(self, words: re.Pattern[str], most: int) -> tuple[set[int], set[int]]:
         """Return the positions up to ``most`` words after a match of ``words``.

@@ -52,7 +52,8 @@ _UNSAYABLE = re.compile(
 )
 _OF_COUNTS = re.compile(
     r"\baverage (?:number|count) of (\w+)\b.*?"
-    r"\b(?:per|each|every|for|among|across|does|do|did|has|have)\b",
+    r"\b(?:per|each|every|for|among|across|does|do|did|has|have)\b"
+    r"|\bhow many (\w+)\b.*\bon average\b",
     re.IGNORECASE,
 )
 
@@ -64,6 +65,8 @@ def unsayable(question: str, known: Sequence[str]) -> str:
 
     >>> unsayable("What percentage of films won?", ["text film : name"])
     'percentage'
+    >>> unsayable("How many films does a studio make on average?", ["class film"])
+    'How many films does a studio make on average'
     """
     words = {word for text in known for word in text.split()}
     compared = AVERAGED.search(question)
@@ -72,8 +75,21 @@ def unsayable(question: str, known: Sequence[str]) -> str:
     if match and last not in {word.replace("percentage", "percent") for word in words}:
         return match.group()
     match = _OF_COUNTS.search(question)
-    properties = {stem(word) for text in known for word in text.partition(" : ")[2].split()}
-    return match.group() if match and stem(match[1].lower()) not in properties else ""
+    noun = stem((match[1] or match[2]).lower()) if match else ""
+    numbers = (text.partition(" : ")[2] for text in known if text.startswith("number "))
+    return match.group() if match and not any(_counts(name, noun) for name in numbers) else ""
+
+
+def _counts(name: str, noun: str) -> bool:
+    """Return whether a number's name, in words, says how many of a ``noun``'s things there are.
+
+    >>> [_counts(name, "vote") for name in ("imdb votes", "vote count", "units on vote")]
+    [True, True, False]
+    """
+    words = [stem(word) for word in name.split()]
+    head = next((at for at, word in enumerate(words) if word in _PREPOSITIONS), len(words))
+    last = words[head - 1] if head else ""
+    return last == noun or (noun in words[:head] and last in _QUANTITIES)
 
 
 COMPARED = {
@@ -131,6 +147,8 @@ _SUPERLATIVE = re.compile(
     r"most|least|fewest|best|worst|(?!(?:inter|for|requ|sugg|gu|t)est)\w{3,}est|top|maximum|minimum|max|min"
 )
 _SMALL = english_words("in_names")
+_PREPOSITIONS = english_words("prepositions")
+_QUANTITIES = english_words("quantities")
 _NUMBERS = english_words("numbers")
 _NOUN_OF_VERB = re.compile(r"(\w{4,}[ts])ure|(\w{5,})[ae]nce")
 _JOINING = english_words("joining")
@@ -540,7 +558,7 @@ _OF_WHAT = (
     ("heav|light|weigh", "weight mass"),
     ("larg|big|bigg|small", "size area capacity population amount"),
     ("cheap|expensive|dear|cost|worth|valuable", " ".join(english_words("prices"))),
-    ("paid|earn", "salary wage pay income"),
+    ("paid|pay|earn|money", "salary wage pay income amount"),
     ("fast|slow", "speed"), ("rich|wealth", "wealth worth income"), ("strong", "alcohol strength"),
     ("deep|shallow", "depth"), ("wid|narrow", "width"), ("hot|hott|warm|cold", "temperature"),
     ("northernmost|southernmost", "latitude"), ("easternmost|westernmost", "longitude"),

@@ -245,6 +245,7 @@ class PlanSearch:
             "choice": bool(read.choice) * WEIGHTS["choice_left_out"],
             "other": bool(read.others) * WEIGHTS["other_left_out"],
             "revenue": read.revenue * WEIGHTS["revenue_left_out"],
+            "bound": bool(read.named_before) * WEIGHTS["bound_left_out"],
         }
         return {cue: penalty for cue, penalty in found.items() if penalty}
 
@@ -270,7 +271,15 @@ class PlanSearch:
             ),
             "other": not any(plan.nodes.count(other) == 1 for other in self._read.others),
             "revenue": any(one.kind == "sum" or isinstance(one.of, Arithmetic) for one in given),
+            "bound": all(names & self._compared(plan) for names in self._read.named_before),
         }  # fmt: skip
+
+    @staticmethod
+    def _compared(plan: Plan) -> set[str]:
+        """Return the names of the properties that a plan compares."""
+        where = [*plan.where, *(one for part in plan.without for one in part.where)]
+        where += plan.first.where if plan.first else ()
+        return {leaf.name for one in where for leaf in leaves(one) if isinstance(leaf, PropertyRef)}
 
     @staticmethod
     def _answers_how_many(plan: Plan) -> bool:
@@ -394,6 +403,10 @@ class PlanSearch:
         if plan.first is not None:
             return True
         said: set[int] = set()
+        for one in plan.give:  # the average freight per order is that of all orders
+            of = one.of if isinstance(one, Aggregate) and one.kind == "average" else None
+            if isinstance(of, PropertyRef) and isinstance(of.owner, NodeRef) and not plan.group:
+                said |= {*read.class_words(plan.nodes[of.owner.node])}
         for one in plan.group:
             if isinstance(one, NodeRef):
                 said |= {*read.class_words(plan.nodes[one.node])}

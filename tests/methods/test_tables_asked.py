@@ -10,6 +10,7 @@ import kgqa
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 TABLES = {
     "ports": """port_id,name,country,berths
@@ -136,6 +137,17 @@ def flats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
         ("Which listings have at least 3 rooms?", {"Muhle 12", "Kastanie 3", "Turmweg 9"}),
         ("Which listings have more than 2 rooms and cost less than 1200?",
          {"Muhle 12", "Turmweg 9"}),
+        # a number of two properties
+        ("What is the rent of Linden 4a per room?", {"390"}),
+        ("What is the rent per square metre of Quai 7?", {"19.0625"}),
+        ("Which listing has the lowest rent per room?", {"Turmweg 9"}),
+        ("Show listings with a rent per room below 380", {"Kastanie 3", "Turmweg 9", "Muhle 12"}),
+        # a number before the singular is a condition, no limit
+        ("two room listings", {"Linden 4a", "Seegasse 21", "Ufer 30"}),
+        ("Which 3 room listings allow pets?", {"Muhle 12", "Turmweg 9"}),
+        ("cheapest two room listing", {"Linden 4a"}),
+        # a bound that all are within says nothing
+        ("flats under 700", {"Quai 7", "Bahnhof 2"}),
         # what the table does not have
         ("Which listing has a balcony?", set()),
         ("Which listings are neither in Hafen nor in Altmarkt?",
@@ -147,3 +159,94 @@ def test_people_get_what_they_ask_of_one_table(
 ) -> None:
     answer = flats.ask(question)
     assert {one.name for one in answer.answers} == names, answer.notes
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("question", ["Show listings by rent", "listings ordered by rent"])
+def test_things_are_listed_by_a_number(flats: kgqa.KG, question: str) -> None:
+    names = [one.name for one in flats.ask(question).answers]
+    assert names[:3] == ["Bahnhof 2", "Quai 7", "Linden 4a"]
+    assert len(names) == 8
+
+
+WARD = {
+    "wards": """ward_id,name,floor,beds
+W1,Maple Ward,2,18
+W2,Birch Ward,3,24
+W3,Cedar Ward,1,12
+""",
+    "doctors": """doctor_id,name,specialty,ward_id,hired,salary,supervisor_id
+D1,Helen Marsh,cardiology,W1,2005-04-01,98000,
+D2,Omar Farouk,cardiology,W1,2014-09-15,81000,D1
+D3,Yuki Tanaka,surgery,W2,2010-02-01,112000,
+D4,Lars Holm,surgery,W2,2019-06-01,87000,D3
+D5,Priya Nair,paediatrics,W3,2012-11-20,79000,
+""",
+    "patients": """patient_id,name,born,city
+P1,Agnes Boyle,1941-05-12,Derry
+P2,Ben Carver,1978-02-03,Derry
+P3,Chloe Dunne,2015-07-21,Strabane
+P4,David Ekwueme,1966-11-30,Omagh
+""",
+    "stays": """stay_id,patient_id,ward_id,doctor_id,admitted,discharged,diagnosis,cost
+S1,P1,W1,D1,2024-01-03,2024-01-12,heart failure,8200
+S2,P2,W2,D3,2024-01-15,2024-01-18,appendicitis,4100
+S3,P3,W3,D5,2024-02-01,2024-02-03,asthma,1500
+S4,P4,W1,D2,2024-02-10,2024-02-25,heart attack,15600
+S5,P1,W1,D2,2024-03-20,2024-03-24,heart failure,3900
+S6,P2,W2,D4,2024-05-09,,hernia,2500
+""",
+}
+
+
+@pytest.fixture(scope="module")
+def ward(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
+    folder = tmp_path_factory.mktemp("ward")
+    tables = folder / "tables"
+    tables.mkdir()
+    for name, text in WARD.items():
+        (tables / f"{name}.csv").write_text(text, encoding="utf-8")
+    with kgqa.ingest("tables", tables, kg="ward", home=folder / "home") as kg:
+        yield kg
+
+
+@pytest.mark.model
+@pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        # a sum that is asked for after its noun
+        ("What did Agnes Boyle's stays cost in total?", {"12100"}),
+        # the date that stands before the month is compared, not another one
+        ("Which patients were admitted in February?", {"Chloe Dunne", "David Ekwueme"}),
+        # what has not ended has no end
+        ("Which stays have not ended yet?", {"S6"}),
+        ("Which stays are ongoing?", {"S6"}),
+        # a year is no amount
+        ("What was the total cost of stays in 2024?", {"35800"}),
+        # of each row there is one
+        ("What is the average cost per stay?", {"5966.666667"}),
+        # who shares a place is like the one who is named
+        ("Who works with Omar Farouk?", {"Helen Marsh"}),
+        ("Who works on the same ward as Omar Farouk?", {"Helen Marsh"}),
+        # an average of counts is none of the plans'
+        ("How many stays does a patient have on average?", set()),
+    ],
+)
+def test_people_get_what_they_ask_of_a_ward(ward: kgqa.KG, question: str, names: set[str]) -> None:
+    assert {one.name for one in ward.ask(question).answers} == names
+
+
+@pytest.mark.model
+def test_the_gap_of_two_columns_is_a_number_of_each_row(tmp_path: Path) -> None:
+    rows = """product,list_price,sale_price
+Ash Bench,140,99
+Birch Desk,420,400
+Cane Chair,90,60
+Elm Shelf,210,120
+"""
+    (tmp_path / "products.csv").write_text(rows, encoding="utf-8")
+    with kgqa.ingest("tables", tmp_path / "products.csv", home=tmp_path / "home") as kg:
+        biggest = kg.ask("Which product has the biggest gap between list price and sale price?")
+        assert [one.name for one in biggest.answers] == ["Elm Shelf"]
+        of_one = kg.ask("What is the difference between list price and sale price of Ash Bench?")
+        assert [one.name for one in of_one.answers] == ["41"]
