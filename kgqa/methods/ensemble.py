@@ -46,7 +46,7 @@ from kgqa.methods.options import (
 from kgqa.methods.query import UNSAID, Query, has_words_of, named_by_kind
 from kgqa.methods.rank import Rank
 from kgqa.methods.rank_asked import asked_noun
-from kgqa.methods.what_is import asked_class, only_agents, only_of_class
+from kgqa.methods.what_is import asked_class, only_agents, only_of_class, without_rows
 from kgqa.methods.whole_graph import (
     asks_for_topic,
     compares,
@@ -54,6 +54,7 @@ from kgqa.methods.whole_graph import (
     counts_kind,
     counts_paths,
     cues_of,
+    gives_said,
     has_calculation,
     is_named,
     is_not_here,
@@ -442,6 +443,9 @@ class Auto(Ensemble):
         elif len(found.answers) > 1 and (noun := asked_noun(one.question.question)):
             found = only_agents(store, found, noun) or found
         if found.answers:
+            text = one.question.question
+            found = without_rows(store, found, text, one.question.topics)
+        if found.answers:
             found = self._values_of(store, found, one.plan) or found
             return self._count_of(found, one) or self._order_of(store, found, one) or found
         other = one.of_class
@@ -539,13 +543,15 @@ class Auto(Ensemble):
         """
         if not question.topics or not _has_classes(store):
             return None
-        least = "plan_of_topics" if asks_for_topic(question) else "plan_before_paths"
-        found = _sure(planned, WEIGHTS[least])
+        found = _sure(planned, WEIGHTS["plan_of_topics"])
         if found is None or found.result is None or self._nouns:
+            return None
+        said = gives_said(found, question.question)
+        if not (said or asks_for_topic(question) or is_sure(found, WEIGHTS["plan_before_paths"])):
             return None
         plan = found.result.plan
         beyond = len(plan.hops) > 1 or len(plan.where) > len(question.topics)
-        beyond |= has_calculation(found)
+        beyond |= has_calculation(found) or said
         return found if beyond and compares(found, question.topics) else None
 
     def _values_of(self, store: GraphStore, found: Findings, planned: Planned) -> Findings | None:

@@ -45,7 +45,7 @@ from kgqa.paths.ground import Node
 from kgqa.paths.words import relation_phrase
 from kgqa.planning.aggregates import SHOWN_WITH
 from kgqa.planning.bounds import Bound, bounds_of
-from kgqa.planning.calculated import as_ordered
+from kgqa.planning.calculated import as_denied, as_ordered
 from kgqa.planning.class_names import class_words, nameless
 from kgqa.planning.conditions import opposite_names, says_opposite
 from kgqa.planning.evidence import QuestionReading
@@ -511,7 +511,9 @@ class Query(Method[QueryOptions]):
         if last is None or last[0] != key:
             if asks_duration(question):
                 parts = parts.with_durations
-            question, parts = parts.with_calculated(as_ordered(question, parts.index.schema))
+            schema = parts.index.schema
+            question = as_denied(as_ordered(question, schema), schema)
+            question, parts = parts.with_calculated(question)
             names = dict.fromkeys(name for *_, name in parts.properties)
             literals, named, others = without_named(stated(question, parts.numbered), names)
             parts = parts.without(others)
@@ -591,6 +593,13 @@ class Query(Method[QueryOptions]):
             return ""
         if not counts and (_gives_named(plan) or isinstance(given, HopRef)):
             return noun
+        type_ = (
+            asked.parts.index.types.get(plan.nodes[given.node])
+            if isinstance(given, NodeRef)
+            else None
+        )
+        if type_ is not None and not type_.names:  # no row of a table is a phone number
+            return noun
         names = [given.name] if isinstance(given, PropertyRef) else []
         names += [hop.relation for hop in plan.hops] if not names else []
         names += [name for name in best.nouns if name and counts]
@@ -601,10 +610,11 @@ class Query(Method[QueryOptions]):
 
     @staticmethod
     def _reads_noun(noun: str, best: ScoredPlan, parts: SchemaParts) -> bool:
-        """Return whether the names of a plan explain the last word of ``noun``."""
+        """Return whether the names of a plan explain the last content word of ``noun``."""
         types = [parts.index.types[node] for node in best.plan.nodes if node]
         called = [name for type_ in types for name in type_.names]
-        return not unexplained(noun.split()[-1], [*_names(best.plan), *best.nouns, *called])
+        last = [*noun.split(), *unexplained(noun, [])][-1]  # "phone", of a phone number
+        return not unexplained(last, [*_names(best.plan), *best.nouns, *called])
 
     def findings_of(self, read: Read) -> Findings:
         """Return the findings of the best plan that was run.
@@ -628,7 +638,7 @@ class Query(Method[QueryOptions]):
             notes = [unfit, f"The nearest reading: {best.plan}"]
             sure = 0.0 if read.unsaid else WEIGHTS["strange_word"]
             return Findings(notes=tuple(notes), confidence=sure, **cost)
-        rows = [*result.rows, *result.tied]
+        rows = [row for row in (*result.rows, *result.tied) if row[0] is not None or row[1:]]
         answers = tuple(_answer(row, result) for row in rows)
         notes = _notes(read, best.plan, result)
         confidence = None if read.general_llm and not read.said else read.confidence
@@ -763,7 +773,7 @@ def _agreement(worth: list[_Ran], temperature: float, run: Run) -> float:
 def _notes(read: Read, plan: Plan, result: QueryResult) -> list[str]:
     """Return the notes on how a question was read, on its rows, and on unknown names."""
     notes = [f"Read as: {result.sentence} As a plan: {plan}"]
-    if not (result.rows or result.tied):
+    if all(row == (None,) for row in (*result.rows, *result.tied)):  # an average of nothing
         notes = [f"{NOT_HERE}: nothing fits. {notes[0]}"]
     notes += [read.said] if read.said else []
     if result.tied:

@@ -18,12 +18,14 @@ from kgqa.graph.model import keys_array
 from kgqa.graph.names import normalise
 from kgqa.graph.schema import ROW, GraphSchema, PropertyGraph
 from kgqa.graph.store import foresee
+from kgqa.lexicon.lemmas import stem
 from kgqa.linking.neighbourhood_features import stems_of
 from kgqa.paths.ground import ground
 from kgqa.paths.walk import FIRST, TAIL, WalkRules, walk
 from kgqa.paths.words import relation_phrase
-from kgqa.planning.question_words import does, names_class
+from kgqa.planning.question_words import blanked, does, names_class
 from kgqa.queries.check import NUMBERS
+from kgqa.understanding.asked import as_of, asked_of_one
 from kgqa.understanding.direction import agent_is_head
 from kgqa.weights import weights
 
@@ -227,6 +229,35 @@ def only_of_class(store: GraphStore, found: Findings, class_: str, least: float)
         others=tuple(kept[len(answers) :]),
         paths=tuple(paths),
         confidence=None if found.confidence is None else found.confidence * min(1.0, share),
+    )
+
+
+def without_rows(
+    store: GraphStore, found: Findings, question: str, topics: Sequence[TopicEntity]
+) -> Findings:
+    """Return no answer if only rows without a name are found for a noun of one named entity.
+
+    "What is Bo's email?" is answered by none of Bo's loans. Other findings are unchanged.
+    """
+    text = as_of(question)
+    starts = [(text.find(one.mention), len(one.mention)) for one in topics if one.mention]
+    spans = [(start, start + size) for start, size in starts if start >= 0]
+    noun = asked_of_one(blanked(text, spans), spans) if len(spans) == 1 else ""
+    ids = [one.id for one in found.answers if one.id is not None]
+    if not noun or not ids or len(ids) < len(found.answers) or not isinstance(store, PropertyGraph):
+        return found
+    nameless = {one.name for one in store.schema().types if one.named_by and not one.names}
+    keys = store.keys_of(ids).tolist()
+    types = {name for key in keys if key >= 0 for name in store.details(key).types}
+    if not types or not types <= nameless or {stem(noun.split()[-1])} & stems_of(" ".join(types)):
+        return found
+    note = f"{NOT_HERE}: {said_name(topics[0].name)} has no {noun}."
+    return replace(
+        found,
+        answers=(),
+        others=(*found.answers, *found.others),
+        notes=(note, *found.notes),
+        confidence=1.0 - (found.confidence or 0.0) / 2,
     )
 
 

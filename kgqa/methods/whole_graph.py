@@ -22,9 +22,9 @@ from kgqa.methods.what_is import asks_number
 from kgqa.planning.aggregates import HOW_MANY
 from kgqa.planning.bounds import is_bound, shares_value
 from kgqa.planning.negation import denies_name
-from kgqa.planning.question_words import ALIVE, DEAD, FREQUENT, names_class, stems
+from kgqa.planning.question_words import ALIVE, DEAD, FREQUENT, Mentions, names_class, stems
 from kgqa.queries.implicit_classes import queryable
-from kgqa.queries.plan import Aggregate, Arithmetic, NodeRef
+from kgqa.queries.plan import Aggregate, Arithmetic, NodeRef, PropertyRef, owners
 from kgqa.understanding.asked import (
     as_colleagues,
     as_superlative,
@@ -213,6 +213,20 @@ def has_calculation(found: Findings) -> bool:
     return found.result is not None and any(
         isinstance(one, Arithmetic) for one in found.result.plan.give
     )
+
+
+def gives_said(found: Findings, question: str) -> bool:
+    """Return whether a plan gives a property of another thing than is named, in its own words.
+
+    "When is Emma due?" asks for no date of the book, but for one of its loan.
+    """
+    if found.result is None or not found.result.plan.hops:
+        return False
+    plan = found.result.plan
+    given, named = plan.give[0], {owner for one in plan.where for owner in owners(one.left)}
+    if not isinstance(given, PropertyRef) or given.owner in named:
+        return False
+    return Mentions(question).share(given.name) == 1
 
 
 def names_alternatives(found: Findings) -> bool:

@@ -15,10 +15,10 @@ from kgqa.graph.schema import Property
 from kgqa.lexicon.english import english
 from kgqa.lexicon.lemmas import stem
 from kgqa.paths.words import relation_phrase
-from kgqa.planning.question_words import stems
+from kgqa.planning.question_words import Mentions, stems
 from kgqa.queries.check import NUMBERS
 from kgqa.queries.values import DATES
-from kgqa.understanding.asked import gap_of, listed_by, ratio_of
+from kgqa.understanding.asked import gap_of, listed_by, ratio_of, undone
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,6 +93,24 @@ def as_ordered(question: str, schema: GraphSchema) -> str:
     return f"{before} ordered by {by}" if ordered else question
 
 
+def as_denied(question: str, schema: GraphSchema) -> str:
+    """Rewrite "unassigned" as "not assigned", if a relation is called so, and no flag.
+
+    >>> from kgqa.graph.schema import EntityType, GraphSchema, RelationPattern
+    >>> tasks = GraphSchema((EntityType("Task", 3),), (RelationPattern("assignee", "Task", "Dev"),))
+    >>> as_denied("Which tasks are unassigned?", tasks), as_denied("Unpaid tasks?", tasks)
+    ('Which tasks are not assigned?', 'Unpaid tasks?')
+    """
+    verb = undone(question)
+    if not verb:
+        return question
+    said = Mentions(verb)
+    own = [(one.name, one.type) for type_ in schema.types for one in type_.properties]
+    flagged = any(said.of(name) for name, kind in own if kind == "boolean")
+    related = any(said.of(one.relation) for one in schema.relations)
+    return question.replace(f"un{verb}", f"not {verb}") if related and not flagged else question
+
+
 def _windows(size: int) -> list[slice]:
     """Return the slices of up to ``_MOST_WORDS`` of so many words, the last and longest first."""
     return [
@@ -120,12 +138,19 @@ def _named(type_: EntityType, words: Sequence[str]) -> str:
             continue
         own = stems(one.name)
         bare = own[:-1] if own[-1] in _OF_UNITS and len(own) > 1 else own
-        if said in (own, bare) or own[-1] in _AREAS.get(phrase, "").split():
+        if _alike(said, own) or _alike(said, bare) or own[-1] in _AREAS.get(phrase, "").split():
             return one.name
         measured = UNITS.get(own[-1]) or (UNITS.get(one.form.unit.lower()) if one.form else None)
         if unit and measured and unit == measured:
             return one.name
     return ""
+
+
+def _alike(said: Sequence[str], own: Sequence[str]) -> bool:
+    """Return whether words are those of a name: estimated hour, estimate hours."""
+    one, other = " ".join(said), " ".join(own)
+    same = Mentions(one).share(other) == 1 and Mentions(other).share(one) == 1
+    return len(said) == len(own) and same
 
 
 def _with(

@@ -465,6 +465,9 @@ class QuestionReading:
         asked = [self.question, self._without_best if place.is_number else ""]
         if any(names_class(question, " ".join(words)) for question in asked):
             return True
+        whole = self.mentions.share(place.property.name, place.owned[1]) == 1
+        if place.is_number and whole and words[1:] and names_class(self.question, words[-1]):
+            return True  # "how many hours are estimated"
         if place.owned[0] != "class":
             return False
         if place.property.type in DATES and words[-1:] == self.mentions.words[-1:]:

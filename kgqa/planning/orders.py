@@ -14,7 +14,8 @@ from kgqa.planning.evidence import MOST_ODDS, is_id
 from kgqa.planning.place_words import says_age
 from kgqa.planning.question_words import ORDERED, is_dated, ranks_by_nothing, superlative
 from kgqa.queries.plan import Item, NodeRef, PropertyRef
-from kgqa.understanding.asked import asks_best
+from kgqa.queries.values import DATES
+from kgqa.understanding.asked import asks_best, took_time
 from kgqa.weights import weights
 
 if TYPE_CHECKING:
@@ -174,6 +175,8 @@ class OrderSearch:
         kind, name = place.property.type, relation_phrase(place.property.name).split()
         if kind in ("boolean", "point") or place.property.unordered:
             return True
+        if kind in DATES and self._read.parts.lasting and took_time(self._read.question):
+            return True  # no date says how long that took
         if _COORDINATES.intersection(name) and not self._best & {*self._read.words_of(place)}:
             return not self._read.measures(place)
         return kind == "text" and not ORDERED.search(self._read.question)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 WEIGHTS = weights("planning")
 NO = re.compile(
-    r"\b(no|not|without|never|nobody|no one|missing|lack\w*|none|non|neither"
+    r"\b(no|not|without|never|nobody|no one|nothing|nowhere|missing|lack\w*|none|non|neither"
     r"|except|excluding)\b|n't\b",
     re.I,
 )
@@ -127,7 +127,7 @@ _ORDINAL = re.compile(
     re.IGNORECASE,
 )
 _EACH = re.compile(r"each|every|per|respective\w*")
-_PARTICIPLE = re.compile(
+PARTICIPLE = re.compile(
     r"\w+(?:ed|en|wn|ght|ung)|made|led|won|put|run|read|sort|order|group|paid|sold|held|built|sent|kept|left|spent|lent|born|done"
 )
 DATE_PART = re.compile(
@@ -280,7 +280,7 @@ class Mentions:
             if word == "by"
             and at
             and not asks_order(self.words)
-            and not _PARTICIPLE.fullmatch(self.words[at - 1])
+            and not PARTICIPLE.fullmatch(self.words[at - 1])
             for far in (1, 2)
         }
         rates = {at + 1 for at, word in enumerate(self.words) if word in ("mile", "kilometer")}
@@ -371,10 +371,10 @@ def measures(question: str) -> list[str]:
     for match in _MEASURED.finditer(question):
         before = re.findall(r"\w+", question[: match.start()].lower())[-1:]
         sign, noun = match[1].lower(), match[2].lower()
-        loose = sign == "by" and (not ordered or any(map(_PARTICIPLE.fullmatch, before)))
+        loose = sign == "by" and (not ordered or any(map(PARTICIPLE.fullmatch, before)))
         adjective = sign in ("most", "fewest") and not re.match(r".*[^s]s$", noun)
         adjective = adjective or noun == "times"  # as often as that
-        if not (loose or adjective or _PARTICIPLE.fullmatch(noun) or noun.endswith("ing")):
+        if not (loose or adjective or PARTICIPLE.fullmatch(noun) or noun.endswith("ing")):
             found.append(noun)
     return found
 
@@ -388,7 +388,7 @@ def ranks_by_nothing(question: str) -> bool:
     words = re.findall(r"[a-z]+", question.lower())
     rest = [word for word in words if word != "top"]
     pairs = zip(["", *words], words, strict=False)
-    by = any(one == "by" and not _PARTICIPLE.fullmatch(before) for before, one in pairs)
+    by = any(one == "by" and not PARTICIPLE.fullmatch(before) for before, one in pairs)
     return "top" in words and not (by or asks_order(rest) or {"based", "terms"} & {*words})
 
 

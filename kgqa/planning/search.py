@@ -16,13 +16,22 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kgqa.errors import PlanError
+from kgqa.lexicon.english import words
 from kgqa.lexicon.lemmas import stem
 from kgqa.paths.words import relation_phrase
 from kgqa.planning.aggregates import HOW_MANY, ScoredPlan, WholeSearch
 from kgqa.planning.conditions import ConditionSearch
 from kgqa.planning.fact_words import FactWords
 from kgqa.planning.patterns import PatternSearch
-from kgqa.planning.question_words import EXTREME, NO, TOTAL, is_dated, measures, stems
+from kgqa.planning.question_words import (
+    EXTREME,
+    NO,
+    PARTICIPLE,
+    TOTAL,
+    is_dated,
+    measures,
+    stems,
+)
 from kgqa.queries.check import check
 from kgqa.queries.groups import wants_empty
 from kgqa.queries.plan import (
@@ -246,6 +255,7 @@ class PlanSearch:
             "other": bool(read.others) * WEIGHTS["other_left_out"],
             "revenue": read.revenue * WEIGHTS["revenue_left_out"],
             "bound": bool(read.named_before) * WEIGHTS["bound_left_out"],
+            "event": bool(self._events) * WEIGHTS["event_left_out"],
         }
         return {cue: penalty for cue, penalty in found.items() if penalty}
 
@@ -261,7 +271,10 @@ class PlanSearch:
             "average bound": any(isinstance(one.right, Aggregate) for one in plan.where),
             "total": "sum" in kinds or totals,
             "total of column": "sum" in kinds or not totals,
-            "time": any(is_dated(one) for one in self._given(plan)),
+            "time": any(
+                is_dated(one) and (not self._dates or one.name in self._dates)
+                for one in self._given(plan)
+            ),
             "how often": any(isinstance(one.of, HopRef) for one in given),
             "groups": self._groups_each(plan),
             "choice": any(
@@ -272,6 +285,7 @@ class PlanSearch:
             "other": not any(plan.nodes.count(other) == 1 for other in self._read.others),
             "revenue": any(one.kind == "sum" or isinstance(one.of, Arithmetic) for one in given),
             "bound": all(names & self._compared(plan) for names in self._read.named_before),
+            "event": all({*self._names(plan)} & owners for owners in self._events),
         }  # fmt: skip
 
     @staticmethod
@@ -300,6 +314,33 @@ class PlanSearch:
         """The stemmed words in names of properties and classes."""
         names = [*self._read.classes, *(name for _, _, name in self._read.properties)]
         return {word for one in names if one for word in stems(one)}
+
+    @cached_property
+    def _dates(self) -> dict[str, set[str]]:
+        """The dates whose names the question has whole, with the classes that have them.
+
+        Names of any date, as "date" and "year", are left out, and words for a class.
+        """
+        read, found = self._read, dict[str, set[str]]()
+        classes = set().union(*read.class_mentions.values())
+        for kind, owner, name in read.properties if not read.plain else ():
+            if kind != "class" or {*relation_phrase(name).split()} <= words("timed"):
+                continue
+            said = read.mentions.share(name, owner) == 1 and {*read.mentions.of(name)} - classes
+            if said and is_dated(read.parts.properties[kind, owner, name][0]):
+                found.setdefault(name, set()).add(owner)
+        return found
+
+    @cached_property
+    def _events(self) -> list[set[str]]:
+        """For each verb of the question that is the name of a date, the classes that have it.
+
+        What was borrowed has a loan, if that is what says when something was borrowed.
+        """
+        return [
+            owners for name, owners in self._dates.items()
+            if PARTICIPLE.fullmatch(relation_phrase(name))
+        ]  # fmt: skip
 
     @cached_property
     def _asks_when(self) -> bool:

@@ -15,7 +15,7 @@ from kgqa.errors import PlanError
 from kgqa.graph.schema import Property
 from kgqa.lexicon.english import english, words
 from kgqa.paths.words import relation_phrase
-from kgqa.planning.question_words import is_year, measured
+from kgqa.planning.question_words import is_year, measured, stems
 from kgqa.queries.check import check
 from kgqa.queries.plan import (
     Aggregate,
@@ -59,7 +59,8 @@ def _lasting(properties: tuple[Property, ...]) -> tuple[Property, ...]:
     ['start', 'end_date', 'duration_days']
     """
     ends = begin_and_end(properties)
-    if ends is None or any(measured("how long", one.name) for one in properties):
+    said = (one.name for one in properties if not words("foreseen") & {*stems(one.name)})
+    if ends is None or any(measured("how long", name) for name in said):
         return properties
     name = DURATIONS[ends[0].type not in DATES]
     return (*properties, Property(name, "float", count=min(one.count for one in ends)))

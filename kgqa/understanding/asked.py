@@ -280,6 +280,19 @@ def as_colleagues(question: str) -> str:
     return _COLLEAGUES.sub("works in the same place as", question, count=1)
 
 
+_UNDONE = re.compile(r"\bun(\w{3,}ed)\b", re.IGNORECASE)
+
+
+def undone(question: str) -> str:
+    """Return the verb of which a question says that it is not done, "" if it says so of none.
+
+    >>> undone("Which tasks are unassigned?"), undone("Which tasks are assigned?")
+    ('assigned', '')
+    """
+    found = _UNDONE.search(question)
+    return found[1] if found else ""
+
+
 _OF_ONE = re.compile(
     r"\W*(?:what|who)(?: (?:is|are|was|were)|['’]?s) (?:the )?"
     r"(?:(?P<of>(?:\w+[ -]){0,3}?\w+) (?:of|for|in) (?:the )?\x00"

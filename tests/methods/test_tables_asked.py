@@ -250,3 +250,65 @@ Elm Shelf,210,120
         assert [one.name for one in biggest.answers] == ["Elm Shelf"]
         of_one = kg.ask("What is the difference between list price and sale price of Ash Bench?")
         assert [one.name for one in of_one.answers] == ["41"]
+
+
+TRACKER = {
+    "developers": """dev_id,name,team,joined
+U1,Kira Moss,Backend,2018-03-12
+U2,Jon Abel,Frontend,2020-07-01
+U3,Tess Quill,Backend,2016-11-21
+U4,Ravi Sen,Mobile,2021-02-15
+""",
+    "components": """component_id,name,owner_id,lines
+K1,Checkout,U1,18200
+K2,Search,U3,9400
+K3,Web Shop,U2,31000
+""",
+    "bugs": """bug_id,title,component_id,assignee_id,severity,opened,closed,votes,estimate_hours
+B-101,Cart loses items,K1,U1,critical,2024-01-08,2024-01-11,14,6
+B-102,Slow results,K2,U3,major,2024-01-20,2024-02-19,22,30
+B-103,Button overlaps,K3,U2,minor,2024-02-02,,3,1
+B-104,Crash on rotate,K3,U4,critical,2024-02-14,,31,12
+B-105,Filter ignores size,K2,,major,2024-04-04,,6,5
+B-106,Images do not load,K3,U2,major,2024-03-18,2024-04-02,12,10
+""",
+    "reviews": """review_id,component_id,reviewer_id,started,due
+R1,K1,U3,2024-05-02,2024-05-09
+R2,K3,U1,2024-05-06,2024-05-20
+""",
+}
+
+
+@pytest.fixture(scope="module")
+def tracker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
+    folder = tmp_path_factory.mktemp("tracker")
+    tables = folder / "tables"
+    tables.mkdir()
+    for name, text in TRACKER.items():
+        (tables / f"{name}.csv").write_text(text, encoding="utf-8")
+    with kgqa.ingest("tables", tables, kg="tracker", home=folder / "home") as kg:
+        yield kg
+
+
+@pytest.mark.model
+@pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        # what is not done to it
+        ("Which bugs are unassigned?", {"Filter ignores size"}),
+        # an estimate is no time that passed
+        ("Which bug took the longest to close?", {"Slow results"}),
+        ("Which bugs took more than 10 days to close?", {"Slow results", "Images do not load"}),
+        # one number of each is added up
+        ("How many hours are estimated for the Web Shop?", {"23"}),
+        ("What is the number of votes per estimated hour of Crash on rotate?", {"2.583333333"}),
+        # a date of something that has no name
+        ("When is the Web Shop due?", {"2024-05-20"}),
+        # what no table has
+        ("What is Tess Quill's email?", set()),
+    ],
+)
+def test_people_get_what_they_ask_of_a_tracker(
+    tracker: kgqa.KG, question: str, names: set[str]
+) -> None:
+    assert {one.name for one in tracker.ask(question).answers} == names
