@@ -84,6 +84,7 @@ _ARTICLES = frozenset(["the", "a", "an"])
 _DIRECTIONS: dict[str, str] = english()["directions"]
 _CHOICE = re.compile(r"[,:;] [^,:;?]+(?:, [^,:;?]+)*,? or [^?]+\W*$", re.IGNORECASE)
 _OTHER = re.compile(r"(?:an)?other")
+_MOST_BEFORE = 3  # most words of a superlative before the first noun
 _OF_ROWS = 1  # least log-odds of a table's rows, if no name is the requested noun
 
 
@@ -235,9 +236,14 @@ class QuestionReading:
 
     @cached_property
     def asks_items(self) -> bool:
-        """Whether the question asks for items: its first noun is a word for them."""
+        """Whether the question asks for items: its first noun is a word for them.
+
+        A superlative may stand before it: "the most valuable thing".
+        """
         start = len(self.question) - len(asked_noun(self.question) or self.question)
-        return self.mentions.at(start) in self.item_words
+        first = self.mentions.at(start)
+        best = {at for at in self.mentions.of_best if at <= first + _MOST_BEFORE}
+        return bool(self.item_words & ({first} | best))
 
     @cached_property
     def held_by(self) -> set[str]:

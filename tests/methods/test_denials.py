@@ -93,6 +93,7 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
         ("Which objects on show in the Long Room haven't been mended?", {"Tide Bowl"}),
         ("Which objects made by Lena Brox aren't on show?", {"Owl Salt"}),
         ("Which object is worth the most?", {"Reed Chest"}),
+        ("What is the most valuable thing in the collection?", {"Reed Chest"}),
         ("Which object is insured for the least?", {"Fen Stool"}),
         ("Which objects of oak were not mended by Mara Lye?", {"Reed Chest", "Heath Clock"}),
     ],
