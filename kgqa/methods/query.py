@@ -684,7 +684,7 @@ class Query(Method[QueryOptions]):
 def _spelt_out(one: ScoredPlan, index: SchemaIndex) -> ScoredPlan | None:
     """Return a plan with the difference of two dates for each duration, which its nouns then name.
 
-    None if that is no plan.
+    None if the result is not a plan.
     """
     plan = spelt_out(one.plan, index)
     if plan is None:

@@ -351,7 +351,7 @@ class ConditionSearch:
     def _leads_to(self, node: int, value: FoundValue, pattern: Pattern) -> int:
         """Return 1 if a preposition before a value is that of the relation to ``node``, else 0.
 
-        -1 if it is that of another relation between the same classes: "to Bonn" is no ``from``.
+        -1 if it is that of another relation between the same classes: "to Bonn" is not ``from``.
         Verbs of coming and going do as well: "which trains reach Bonn".
         """
         hop = next((one for one in pattern.hops if one.target == node), None)

@@ -201,7 +201,7 @@ class QuestionReading:
         for hop, (used, *others) in self.hops.items():
             if held & {hop[0], hop[2]}:
                 self.hops[hop] = [max(used, WEIGHTS["value_class_odds"]), *others]
-        for name in self.classes:  # "the bank country" is no country
+        for name in self.classes:  # "the bank country" is not a country
             said = {*self.class_words(name)}
             if said and said <= self.of_compared:
                 used, *others = self.classes[name]
