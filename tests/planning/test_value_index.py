@@ -18,6 +18,8 @@ CALLS = "call_id,call_type,minutes\n1,CALL,3\n2,SMS,1\n3,CALL,9\n"
 CARS = "reg,make,colour\nAB1,Toyota,red\nAB2,Toyota,blue\nAB3,Adam,red\n"
 CRIMES = "ref,offence,street\nC-1,Drugs,Low Row\nC-2,Drugs,High Row\nC-3,Robbery,Low Row\n"
 ZONES = "zone,post_code\nMitte,0417\nWest,5066\n"
+LAMPS = "lamp,height,watts,colour,maker\nCorvin,40,9,red,Ilves\nOslo,55,12,red,Brandt\n"
+MAKERS = "maker\nIlves\nBrandt\n"
 FILES = {"phone_calls": CALLS, "cars": CARS, "crimes": CRIMES, "zones": ZONES}
 
 
@@ -68,6 +70,32 @@ def test_a_part_of_a_name_is_a_value_where_no_longer_one_is(
         named = {mention: int(kg.store.find_names(["AB1"])[1][0])}
         values = index.with_partly_named(question, named, whole, parts)
     assert [question[one.start : one.end] for one in values] == found
+
+
+@pytest.mark.parametrize(
+    ("question", "read"),
+    [
+        ("Which lamps are taller than the Corvin?", ["height", "watts"]),
+        ("Which lamps have the same colour as the Corvin?", ["colour", "height", "lamp", "watts"]),
+        ("Which makers are older than Ilves?", ["maker"]),  # has no number to compare with
+        ("Which maker made the Corvin?", []),
+    ],
+)
+def test_texts_of_a_bound_are_read_only_to_find_the_same_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, question: str, read: list[str]
+) -> None:
+    (tmp_path / "lamps.csv").write_text(LAMPS)
+    (tmp_path / "makers.csv").write_text(MAKERS)
+    with kgqa.ingest("tables", tmp_path, kg="case", home=tmp_path / "home") as kg:
+        index = ValueIndex(kg.store, kg.store.schema())
+        names, values_of = list[str](), type(kg.store).property_values
+        monkeypatch.setattr(
+            type(kg.store),
+            "property_values",
+            lambda store, keys, name: names.append(name) or values_of(store, keys, name),
+        )
+        index.find(question, stated(question).literals)
+    assert sorted(names) == read
 
 
 def test_what_a_question_states_may_stand_in_a_plan() -> None:
