@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import kgqa
+from tests.fixtures import ingested
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-TABLES = {
+    import kgqa
+
+FERRIES = {
     "ports": """port_id,name,country,berths
 P1,Skarvik,Norway,12
 P2,Hollum,Netherlands,30
@@ -45,58 +47,36 @@ C7,V5,P4,P3,2023-06-12 08:00,2023-06-12 10:00,45,yes
 """,
 }
 
-
-@pytest.fixture(scope="module")
-def ferries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
-    folder = tmp_path_factory.mktemp("ferries")
-    tables = folder / "tables"
-    tables.mkdir()
-    for name, text in TABLES.items():
-        (tables / f"{name}.csv").write_text(text, encoding="utf-8")
-    with kgqa.ingest("tables", tables, kg="ferries", home=folder / "home") as kg:
-        yield kg
-
-
-@pytest.mark.model
-@pytest.mark.parametrize(
-    ("question", "names"),
-    [
-        # what ended, and what did not
-        ("Which staff left?", {"Rhona Orr", "Ines Vos"}),
-        ("Who no longer works for us?", {"Rhona Orr", "Ines Vos"}),
-        # from and to
-        ("How many crossings arrived at Hollum?", {"2"}),
-        ("Which crossings left from Dunmore?", {"C4", "C7"}),
-        ("Which crossings went from Dunmore to Hollum?", {"C4"}),
-        ("Which vessels have sailed to Dunmore?", {"Grey Heron", "Petrel"}),
-        # a time that is told by the other noun of a verb
-        ("Which crossings departed in March 2023?", {"C1", "C2", "C3"}),
-        # one number of each of a thing's facts
-        ("How many passengers did the Petrel carry?", {"960"}),
-        # a denial of one thing, with a flag
-        ("Which vessels have never had a cancelled crossing?", {"Grey Heron", "Petrel", "Dunlin"}),
-        # all of them, in an order
-        ("List the vessels from oldest to newest",
-         {"Sea Finch", "Grey Heron", "Petrel", "Dunlin", "Kittiwake"}),
-        # a bound that may be reached
-        ("How many crossings carried at most 90 passengers?", {"3"}),
-        # a thing's own value, and the others that have it
-        ("Which vessels have the same type as the Dunlin?", {"Kittiwake"}),
-        # a superlative of what stands after it
-        ("Who works on the newest vessel?", {"Rhona Orr", "Tom Daly"}),
-        # a role of people, not people of the role's boats
-        ("Which captain works on a passenger ferry?", {"Sean Byrne"}),
-        # times between two dates
-        ("Which crossing took the longest?", {"C4"}),
-        ("How many crossings took less than 4 hours?", {"2"}),
-    ],
-)  # fmt: skip
-def test_people_get_what_they_ask_of_tables(
-    ferries: kgqa.KG, question: str, names: set[str]
-) -> None:
-    answer = ferries.ask(question)
-    assert {one.name for one in answer.answers} == names, answer.notes
-
+ON_FERRIES = [
+    # what ended, and what did not
+    ("Which staff left?", {"Rhona Orr", "Ines Vos"}),
+    ("Who no longer works for us?", {"Rhona Orr", "Ines Vos"}),
+    # from and to
+    ("How many crossings arrived at Hollum?", {"2"}),
+    ("Which crossings left from Dunmore?", {"C4", "C7"}),
+    ("Which crossings went from Dunmore to Hollum?", {"C4"}),
+    ("Which vessels have sailed to Dunmore?", {"Grey Heron", "Petrel"}),
+    # a time that is told by the other noun of a verb
+    ("Which crossings departed in March 2023?", {"C1", "C2", "C3"}),
+    # one number of each of a thing's facts
+    ("How many passengers did the Petrel carry?", {"960"}),
+    # a denial of one thing, with a flag
+    ("Which vessels have never had a cancelled crossing?", {"Grey Heron", "Petrel", "Dunlin"}),
+    # all of them, in an order
+    ("List the vessels from oldest to newest",
+     {"Sea Finch", "Grey Heron", "Petrel", "Dunlin", "Kittiwake"}),
+    # a bound that may be reached
+    ("How many crossings carried at most 90 passengers?", {"3"}),
+    # a thing's own value, and the others that have it
+    ("Which vessels have the same type as the Dunlin?", {"Kittiwake"}),
+    # a superlative of what stands after it
+    ("Who works on the newest vessel?", {"Rhona Orr", "Tom Daly"}),
+    # a role of people, not people of the role's boats
+    ("Which captain works on a passenger ferry?", {"Sean Byrne"}),
+    # times between two dates
+    ("Which crossing took the longest?", {"C4"}),
+    ("How many crossings took less than 4 hours?", {"2"}),
+]  # fmt: skip
 
 FLATS = """listing,district,rooms,area_sqm,rent_eur,furnished,landlord,pets_allowed,rating
 Linden 4a,Altmarkt,2,54,780,yes,Ruth Kober,no,4.5
@@ -109,41 +89,44 @@ Bahnhof 2,Westheim,1,28,480,yes,Pia Sander,no,2.7
 Ufer 30,Hafen,2,57,890,yes,Karim Lang,no,
 """
 
+ON_FLATS = [
+    # a rent is a price, as its unit says
+    ("What is the cheapest listing?", {"Bahnhof 2"}),
+    ("Show the three most expensive listings", {"Kastanie 3", "Muhle 12", "Turmweg 9"}),
+    ("Which listings are cheaper than Seegasse 21?", {"Linden 4a", "Quai 7", "Bahnhof 2"}),
+    ("Which landlord has the cheapest listing?", {"Pia Sander"}),
+    # flags, said as adjectives and denied, beside a thing
+    ("Which furnished listings are in Hafen?", {"Quai 7", "Ufer 30"}),
+    ("Which unfurnished listings allow pets?", {"Muhle 12", "Kastanie 3", "Turmweg 9"}),
+    ("Which furnished listings in Altmarkt allow pets?", set()),
+    ("Does Quai 7 allow pets?", {"no"}),
+    # numbers, each of its own property
+    ("Which listings have at least 3 rooms?", {"Muhle 12", "Kastanie 3", "Turmweg 9"}),
+    ("Which listings have more than 2 rooms and cost less than 1200?",
+     {"Muhle 12", "Turmweg 9"}),
+    # what the table does not have
+    ("Which listing has a balcony?", set()),
+    ("Which listings are neither in Hafen nor in Altmarkt?",
+     {"Kastanie 3", "Seegasse 21", "Bahnhof 2"}),
+]  # fmt: skip
+
 
 @pytest.fixture(scope="module")
-def flats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
-    folder = tmp_path_factory.mktemp("flats")
-    (folder / "listings.csv").write_text(FLATS, encoding="utf-8")
-    with kgqa.ingest("tables", folder / "listings.csv", kg="flats", home=folder / "home") as kg:
-        yield kg
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, kgqa.KG]]:
+    """Return the KGs by name."""
+    ferries = ingested(tmp_path_factory.mktemp("ferries"), "ferries", FERRIES)
+    flats = ingested(tmp_path_factory.mktemp("flats"), "flats", {"listings": FLATS})
+    with ferries, flats:
+        yield {"ferries": ferries, "flats": flats}
 
 
 @pytest.mark.model
 @pytest.mark.parametrize(
-    ("question", "names"),
-    [
-        # a rent is a price, as its unit says
-        ("What is the cheapest listing?", {"Bahnhof 2"}),
-        ("Show the three most expensive listings", {"Kastanie 3", "Muhle 12", "Turmweg 9"}),
-        ("Which listings are cheaper than Seegasse 21?", {"Linden 4a", "Quai 7", "Bahnhof 2"}),
-        ("Which landlord has the cheapest listing?", {"Pia Sander"}),
-        # flags, said as adjectives and denied, beside a thing
-        ("Which furnished listings are in Hafen?", {"Quai 7", "Ufer 30"}),
-        ("Which unfurnished listings allow pets?", {"Muhle 12", "Kastanie 3", "Turmweg 9"}),
-        ("Which furnished listings in Altmarkt allow pets?", set()),
-        ("Does Quai 7 allow pets?", {"no"}),
-        # numbers, each of its own property
-        ("Which listings have at least 3 rooms?", {"Muhle 12", "Kastanie 3", "Turmweg 9"}),
-        ("Which listings have more than 2 rooms and cost less than 1200?",
-         {"Muhle 12", "Turmweg 9"}),
-        # what the table does not have
-        ("Which listing has a balcony?", set()),
-        ("Which listings are neither in Hafen nor in Altmarkt?",
-         {"Kastanie 3", "Seegasse 21", "Bahnhof 2"}),
-    ],
-)  # fmt: skip
-def test_people_get_what_they_ask_of_one_table(
-    flats: kgqa.KG, question: str, names: set[str]
+    ("name", "question", "names"),
+    [("ferries", *one) for one in ON_FERRIES] + [("flats", *one) for one in ON_FLATS],
+)
+def test_people_get_what_they_ask_of_tables(
+    asked: dict[str, kgqa.KG], name: str, question: str, names: set[str]
 ) -> None:
-    answer = flats.ask(question)
+    answer = asked[name].ask(question)
     assert {one.name for one in answer.answers} == names, answer.notes

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import kgqa
 from kgqa.planning.schema_parts import SchemaParts
 from kgqa.planning.value_index import ValueIndex, plan_literals
 from kgqa.understanding.literals import stated
+from tests.fixtures import ingested
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,9 +37,7 @@ FILES = {"phone_calls": CALLS, "cars": CARS, "crimes": CRIMES, "zones": ZONES}
     ],
 )
 def test_values_are_found_in_other_numbers(tmp_path: Path, question: str, found: list[str]) -> None:
-    for name, text in FILES.items():
-        (tmp_path / f"{name}.csv").write_text(text)
-    with kgqa.ingest("tables", tmp_path, kg="case", home=tmp_path / "home") as kg:
+    with ingested(tmp_path, "case", FILES) as kg:
         index = ValueIndex(kg.store, kg.store.schema())
         values = index.find(question, stated(question).literals)
     assert [question[one.start : one.end] for one in values] == found
@@ -61,9 +59,7 @@ def test_values_are_found_in_other_numbers(tmp_path: Path, question: str, found:
 def test_a_part_of_a_name_is_a_value_where_no_longer_one_is(
     tmp_path: Path, question: str, mention: str, found: list[str]
 ) -> None:
-    for name, text in FILES.items():
-        (tmp_path / f"{name}.csv").write_text(text)
-    with kgqa.ingest("tables", tmp_path, kg="case", home=tmp_path / "home") as kg:
+    with ingested(tmp_path, "case", FILES) as kg:
         schema = kg.store.schema()
         index, parts = ValueIndex(kg.store, schema), SchemaParts(schema)
         whole = index.find(question, stated(question).literals)
@@ -84,9 +80,7 @@ def test_a_part_of_a_name_is_a_value_where_no_longer_one_is(
 def test_texts_of_a_bound_are_read_only_to_find_the_same_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, question: str, read: list[str]
 ) -> None:
-    (tmp_path / "lamps.csv").write_text(LAMPS)
-    (tmp_path / "makers.csv").write_text(MAKERS)
-    with kgqa.ingest("tables", tmp_path, kg="case", home=tmp_path / "home") as kg:
+    with ingested(tmp_path, "case", {"lamps": LAMPS, "makers": MAKERS}) as kg:
         index = ValueIndex(kg.store, kg.store.schema())
         names, values_of = list[str](), type(kg.store).property_values
         monkeypatch.setattr(
