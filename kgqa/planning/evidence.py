@@ -36,7 +36,7 @@ from kgqa.understanding.asked import asks_best, asks_calculated, same_or_differe
 from kgqa.weights import weights
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from kgqa.graph.schema import Property
@@ -195,21 +195,20 @@ class QuestionReading:
             if kind == ENTITY and (not owner or owner in known)
         }
         self.columns = {one for one in held if one and not self.parts.index.properties(one)}
-        for name in held & self.classes.keys():
-            used, *others = self.classes[name]
-            self.classes[name] = [max(used, WEIGHTS["value_class_odds"]), *others]
+
+        def weigh(used: float, words: Iterable[int], *, has_value: bool) -> float:
+            """Return the log-odds of a class or hop; ``words``: the positions of its mentions."""
+            odds, said = WEIGHTS["value_class_odds"], {*words}
+            used = max(used, odds) if has_value else used
+            # "the bank country" is not a country
+            return min(used, odds) if said and said <= self.of_compared else used
+
+        for name, (used, *others) in self.classes.items():
+            used = weigh(used, self.class_words(name), has_value=name in held)
+            self.classes[name] = [used, *others]
         for hop, (used, *others) in self.hops.items():
-            if held & {hop[0], hop[2]}:
-                self.hops[hop] = [max(used, WEIGHTS["value_class_odds"]), *others]
-        for name in self.classes:  # "the bank country" is not a country
-            said = {*self.class_words(name)}
-            if said and said <= self.of_compared:
-                used, *others = self.classes[name]
-                self.classes[name] = [min(used, WEIGHTS["value_class_odds"]), *others]
-        for hop, (used, *others) in self.hops.items():
-            said = {*self.mentions.of(hop[1])}
-            if said and said <= self.of_compared:
-                self.hops[hop] = [min(used, WEIGHTS["value_class_odds"]), *others]
+            used = weigh(used, self.mentions.of(hop[1]), has_value=not held.isdisjoint(hop[::2]))
+            self.hops[hop] = [used, *others]
 
     @cached_property
     def held_by(self) -> set[str]:
