@@ -7,8 +7,9 @@ from contextlib import closing
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
+from kgqa.closing import Closing
 from kgqa.deadline import deadline
 from kgqa.display import NOT_HERE, said_entity, said_name
 from kgqa.errors import (
@@ -64,7 +65,7 @@ class Asked:
     reading: int | None = None
 
 
-class QA:
+class QA(Closing):
     """A session: a KG and a method with its loaded models, for many questions.
 
     ``options`` has the method's options with their defaults. Models are loaded with the first
@@ -233,12 +234,6 @@ class QA:
             self._resources.close()
             self._resources = None
             self.__dict__.pop("method", None)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         given = ", ".join(f"{name}={value!r}" for name, value in self.options.given().items())

@@ -7,7 +7,7 @@ import re
 import ssl
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote, urlsplit
 
 import neo4j
@@ -15,6 +15,7 @@ from neo4j import exceptions as driver_errors
 from pydantic import ValidationError
 
 from kgqa import cypher
+from kgqa.closing import Closing
 from kgqa.errors import GraphError, StoreUnavailableError, without_secrets
 from kgqa.graph.model import KGInfo
 
@@ -30,7 +31,7 @@ _START = "Start one (`docker compose up -d --wait`, or `scripts/neo4j start`) or
 logging.getLogger("neo4j").addHandler(logging.NullHandler())
 
 
-class Neo4jConnection:
+class Neo4jConnection(Closing):
     """One driver to one database (by default the one served) of a server, shared by its users.
 
     ``uri``: ``neo4j://``, ``bolt://`` or a ``+s``/``+ssc`` form; its user and password are used if
@@ -204,12 +205,6 @@ class Neo4jConnection:
             driver, self._open = self._open, None
         if driver is not None:
             driver.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def info_of(meta: dict[str, Any], url: str) -> KGInfo:
