@@ -115,30 +115,24 @@ class Neo4jConnection(Closing):
             result = transaction.run(cast("Any", statement), parameters)
             return list(result) if limit is None else result.fetch(limit)
 
-        with (
-            self.translated(),
-            self._driver().session(
-                database=self._database, default_access_mode=neo4j.READ_ACCESS, fetch_size=5000
-            ) as session,
-        ):
+        with self.translated(), self._session(neo4j.READ_ACCESS, 5000) as session:
             rows = session.execute_read(work)
             return rows, " ".join(sorted(session.last_bookmarks().raw_values))
 
     def stream(self, statement: str, **parameters: Any) -> Generator[neo4j.Record]:
         """Yield the rows of a read-only statement without a time limit. Raises GraphError."""
-        with (
-            self.translated(),
-            self._driver().session(
-                database=self._database, default_access_mode=neo4j.READ_ACCESS, fetch_size=5000
-            ) as session,
-        ):
+        with self.translated(), self._session(neo4j.READ_ACCESS, 5000) as session:
             # 0 means no timeout: reading a whole graph may take hours
             yield from session.run(neo4j.Query(cast("Any", statement), timeout=0), parameters)
 
     def session(self) -> neo4j.Session:
         """Return a session that may write; use it inside :meth:`translated`."""
+        return self._session(neo4j.WRITE_ACCESS, 1000)
+
+    def _session(self, access: str, rows: int) -> neo4j.Session:
+        """Return a session with an access mode, which fetches this number of rows at a time."""
         return self._driver().session(
-            database=self._database, default_access_mode=neo4j.WRITE_ACCESS, fetch_size=1000
+            database=self._database, default_access_mode=access, fetch_size=rows
         )
 
     def acquire(self) -> None:
