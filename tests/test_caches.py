@@ -183,7 +183,7 @@ ROWS = {
         planning/fact_words.py: FactWords | planning/orders.py: OrderSearch
         planning/patterns.py: PatternSearch | planning/place_words.py: KnownPlaces PlaceWords
         planning/question_words.py: Mentions | planning/search.py: PlanSearch
-        queries/cypher.py: _Statement _Values | queries/endpoint.py: _SingleStatement _Solved
+        queries/cypher.py: _Statement | queries/endpoint.py: _SingleStatement _Solved
         queries/execute.py: Execution _Columns | queries/join.py: Solver
         queries/language.py: PlanConstraint PlanLanguage | queries/sentence.py: _Words
         queries/sparql.py: _Query _Writer | queries/text.py: _Parser | trie/export.py: show

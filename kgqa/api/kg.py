@@ -322,7 +322,7 @@ class KG(Closing):
                 "Ask for the plan as SPARQL: `kgqa query PLAN --sparql`, or `kg.sparql(plan)`.",
             )
         read = parse_plan(plan) if isinstance(plan, str) else plan
-        return cypher_of(read, store.schema()).text
+        return cypher_of(read, store.schema())
 
     def sparql(self, plan: str | Plan) -> str:
         """Return a plan as SPARQL that runs in the endpoint's own page as it stands.
