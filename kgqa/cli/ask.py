@@ -62,7 +62,7 @@ def ask(
 ) -> None:
     """Answer questions with facts, and show the path of facts behind each answer.
 
-    `kgqa options METHOD` lists all options of a method, to be given by --set if there is no flag.
+    `kgqa options METHOD` lists all options of a method; --set gives those without a flag.
     """
     from kgqa.api import QA
     from kgqa.api.kg import DEFAULT_METHOD
