@@ -253,8 +253,8 @@ def only_agents(store: GraphStore, found: Findings, noun: str) -> Findings | Non
     ids = {one.id for one in kept}
     paths = [path for path in found.paths if any(each.tail.id in ids for each in path.groundings)]
     note = (
-        f"Only {len(agents)} of {len(keys)} answers are kept: "
-        f"those shown as {noun} by a fact of the graph."
+        f"Of {len(keys)} answers, {len(agents)} are kept: "
+        f"those that a fact of the graph shows to be {noun}."
     )
     return replace(found, answers=kept, paths=tuple(paths), notes=(*found.notes, note))
 
