@@ -578,7 +578,7 @@ class ConditionSearch:
                     )
                     yield replace(state, having=one, score=score + close[place.ref])
         read = self._read
-        grouped = any(
+        grouped = (bool(read.parts.repeated) and pattern.nodes[0] == read.parts.rows) or any(
             one.of_answer and read.asks_for(one) and not read.is_name(one) for one in places
         )
         for node in range(0 if grouped else 1, len(pattern.nodes)):

@@ -22,6 +22,7 @@ from kgqa.planning.question_words import (
     REVENUE,
     Mentions,
     asked_noun,
+    asks_one,
     blanked,
     measured,
     names_class,
@@ -32,7 +33,7 @@ from kgqa.planning.schema_parts import ENTITY, FoundValue, Owned, SchemaParts
 from kgqa.queries.check import NUMBERS
 from kgqa.queries.plan import Hop, HopRef, NodeRef, PropertyRef
 from kgqa.queries.values import DATES
-from kgqa.understanding.asked import asks_best, asks_calculated, same_or_different
+from kgqa.understanding.asked import asks_best, asks_calculated, asks_how, same_or_different
 from kgqa.weights import weights
 
 if TYPE_CHECKING:
@@ -401,6 +402,12 @@ class QuestionReading:
         words = [one for one in relation_phrase(place.property.name).split() if not one.isdigit()]
         if place.property.type == "boolean" and self._is_adjective(place):
             return False
+        if place.property.type == "text" and stems(place.property.name) == stems(place.owned[1]):
+            type_ = self.parts.index.types.get(place.owned[1])
+            return type_ is None or not (type_.names or type_.named_by)  # the things are meant
+        aged = self._how == "old" and words[-1:] == ["age"]
+        if self._how and (aged or measured(self._how, place.property.name)):
+            return place.is_number
         asked = [self.question, self._without_best if place.is_number else ""]
         if any(names_class(question, " ".join(words)) for question in asked):
             return True
@@ -416,6 +423,12 @@ class QuestionReading:
         """Return whether a class stands right after a flag's name: "which furnished flats"."""
         after = {at + 1 for at in self.words_of(place)}
         return any(after & words for words in self.class_mentions.values())
+
+    @cached_property
+    def _how(self) -> str:
+        """The adjective of "how big is the biggest boat?", "" for other questions."""
+        single = asks_best(self.question) and asks_one(self.question)
+        return asks_how(self.question) if single else ""
 
     @cached_property
     def _without_best(self) -> str:

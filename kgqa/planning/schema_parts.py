@@ -79,6 +79,7 @@ class SchemaParts:
     ) -> None:
         self.index = SchemaIndex(schema)
         self.lasting = False  # whether it has the durations of :meth:`with_durations`
+        self.repeated = ""  # the property of the names of :attr:`rows`, if several have the same
         self.value_nodes = value_nodes or {}
         self.called = called or ClassWords()
         self.classes = {
@@ -117,7 +118,7 @@ class SchemaParts:
         if schema == self.index.schema:
             return self
         parts = SchemaParts(schema, self.called, self.value_nodes)
-        parts.lasting = True
+        parts.lasting, parts.repeated = True, self.repeated
         return parts
 
     def without(self, names: AbstractSet[str]) -> SchemaParts:

@@ -373,6 +373,36 @@ def asks_best(question: str) -> bool:
     return bool(BEST.search(question))
 
 
+_OLDEST = re.compile(r"\b(?:young|old)est\b", re.I)
+_HOW = re.compile(r"\W*(?:how (?!many\b)(\w+)|when)\b", re.I)
+_HOW_IS = re.compile(r"(?:how \w+|when) (?:is|was|did|does|were|are) (?:the )?", re.I)
+
+
+def asks_oldest(question: str) -> bool:
+    """Return whether a question asks for the oldest or the youngest."""
+    return bool(_OLDEST.search(question))
+
+
+def asks_how(question: str) -> str:
+    """Return the adjective that a question begins with after "how", "" if there is none.
+
+    >>> asks_how("How big is the biggest boat?"), asks_how("How much is it?"), asks_how("How many?")
+    ('big', 'expensive', '')
+    """
+    match = _HOW.match(question)
+    how = (match[1] or "").lower() if match else ""
+    return "expensive" if how == "much" else how
+
+
+def without_how(question: str) -> str:
+    """Return a question without "how big is the" or "when was the" at its beginning.
+
+    >>> without_how("How big is the biggest boat?"), without_how("When did Ann leave?")
+    ('biggest boat?', 'Ann leave?')
+    """
+    return _HOW_IS.sub("", question, count=1) if _HOW.match(question) else question
+
+
 _FEW = re.compile(rf"\b(?:top|best|bottom) (?:\d+|{'|'.join(sorted(words('numbers')))})\b", re.I)
 
 
