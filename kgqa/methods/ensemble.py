@@ -74,7 +74,13 @@ from kgqa.planning.bounds import shares_value
 from kgqa.planning.question_words import noun_of_best, says_all
 from kgqa.queries.implicit_classes import queryable
 from kgqa.queries.plan import NodeRef
-from kgqa.understanding.asked import as_choice, asks_calculated, asks_duration, asks_whether
+from kgqa.understanding.asked import (
+    as_choice,
+    asks_calculated,
+    asks_duration,
+    asks_for_one,
+    asks_whether,
+)
 from kgqa.weights import weights
 
 if TYPE_CHECKING:
@@ -200,7 +206,9 @@ class Ensemble(Method[EnsembleOptions]):
     def _agree(self, given: Sequence[Answer | KgqaError]) -> bool:
         """Return whether all members so far give the same answers, so that no further one is asked.
 
-        Only for a question with one topic entity; never if ``sure`` is None.
+        Only for a question with one topic entity; never if ``sure`` is None. Several answers to a
+        question for one are not the same: those of one relation path are equal to both members,
+        and gcr, which reads the names of entities, says which of them it is.
         """
         if self.sure is None or len(given) < 2:
             return False
@@ -211,6 +219,7 @@ class Ensemble(Method[EnsembleOptions]):
             single
             and len(good) == len(given)
             and len(named) == 1
+            and not (asks_for_one(good[0].question) and max(map(len, named)) > 1)
             and max(one.confidence or 0.0 for one in good) >= WEIGHTS["members_agree"]
         )
 

@@ -106,6 +106,33 @@ def asks_when(question: str) -> bool:
     return bool(_WHEN.match(question))
 
 
+_ONE = re.compile(
+    rf"\W*(?:(?:who|what|which)(?:\s+(?:is|was)|['’]s)\s+the\b"
+    rf"|(?:what|which)\s+(?!{_VERB}\b)(?P<noun>(?:[^\W\d_]+\s+){{0,2}}?[^\W\d_]+)"
+    r"\s+(?:of|in|is|was|does|did|do|has|had|will)\b)",
+    re.IGNORECASE,
+)
+
+
+def asks_for_one(question: str) -> bool:
+    """Return whether a question asks for a single thing: a time, or a noun in the singular.
+
+    >>> asks_for_one("When did Ann leave?"), asks_for_one("Who was the first captain of Delta?")
+    (True, True)
+    >>> asks_for_one("What year did Ann leave?"), asks_for_one("What prizes did Ann win?")
+    (True, False)
+    >>> asks_for_one("What did Ann win?"), asks_for_one("Who are the owners of Delta?")
+    (False, False)
+    """
+    if asks_when(question):
+        return True
+    found = _ONE.match(question)
+    if found is None:
+        return False
+    noun = (found["noun"] or "").lower().rpartition(" ")[2]
+    return stem(noun) == noun or noun.endswith("ie")  # not a plural; "movie" has another stem
+
+
 _LASTING = re.compile(
     r"\b(?:durations?|how long|(?:long|short)e(?:r|st))\b"
     r"|\bhow many (?:days|weeks|months|years)\b"
