@@ -66,7 +66,7 @@ def with_unused(answer: Answer, read: Understood) -> Answer:
         return _refused(answer, f"no fact says this of {said_name(subject)}")
     shown, kin = _shown(answer)
     unused = unused_values(answer.question, shown) or unused_kin(answer.question, kin)
-    superlatives = unused_superlatives(answer, read, shown)
+    superlatives = unused_superlatives(answer, read)
     if superlatives and answer.plan is not None and answer.plan.is_bare:
         return _refused(answer, f"nothing says which is the {said_name(superlatives[0])}")
     if unused and asks_whether(answer.question) and is_value(best.name):
@@ -135,20 +135,12 @@ def _refused(answer: Answer, reason: str) -> Answer:
     return replace(answer, answers=(), others=others, confidence=None, notes=notes)
 
 
-def unused_superlatives(answer: Answer, read: Understood, shown: str) -> list[str]:
-    """Return the superlatives of a question that its answer ignores.
-
-    A plan uses them by an order, paths by conditions on their ends, or if a relation is called so:
-    ``shown`` is the text of paths and answers.
-    """
-    if answer.plan is not None:
-        ignored = not {*str(answer.plan).split()} & {*_ORDERING}
-    else:
-        ignored = len(answer.answers) + len(answer.others) > 1 and not any(
-            one.conditions for one in answer.answers
-        )
-    said = {*normalise(shown).split()}
-    return [order.word for order in read.order if ignored and order.word not in said]
+def unused_superlatives(answer: Answer, read: Understood) -> list[str]:
+    """Return the superlatives of a question if the plan has no order; [] if no plan answered."""
+    plan = answer.plan
+    if plan is None or {*str(plan).split()} & {*_ORDERING}:
+        return []
+    return [order.word for order in read.order]
 
 
 def unknown_subject(question: str, named: str) -> str:
