@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 
 from kgqa.errors import UsageError
 from kgqa.graph.model import EDGE_SCHEMA, EdgeBatch, EntityBatch
+from kgqa.graph.names import is_storable
 from kgqa.loaders.base import DumpFiles, Rejects, Report, edge_batch, entity_batch, relation_batch
 from kgqa.loaders.blocks import Block, find_sources, nothing_read, read_blocks
 from kgqa.loaders.strings import (
@@ -35,7 +36,6 @@ from kgqa.loaders.strings import (
     split_block,
     why_undecodable,
 )
-from kgqa.loaders.triples_rows import is_writable
 from kgqa.parallel import mapped
 from kgqa.registry import Options, flag
 
@@ -297,6 +297,6 @@ def _read_metadata(raw: bytes) -> tuple[float, str]:
         if (value := about.get(name)) is not None:
             properties += f', "{name}": {_ENCODE(value)}'
     properties += "}"
-    if not is_writable(properties):
+    if not is_storable(properties):
         raise ValueError("last column holds half of a character (a lone surrogate)")
     return weight, properties

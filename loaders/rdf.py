@@ -89,15 +89,15 @@ class RdfOptions(Options):
     heading: ClassVar[str] = "rdf"
 
     form: Literal["turtle", "trig", "ntriples", "nquads", "n3", "rdfxml", "jsonld"] | None = flag(
-        None, "Format of the files (by default found from the ending or the first bytes)."
+        None, "Format of the files (default: found from the ending or the first bytes)."
     )
-    base: str | None = flag(None, "Base of relative IRIs (by default one made of the file's name).")
+    base: str | None = flag(None, "Base of relative IRIs (default: one made of the file's name).")
     labels: str | None = flag(None, "IRIs of further properties of names, separated by commas.")
     language: str = flag("en", "Language of labels and texts; its regions and untagged texts too.")
     direction: Direction = flag("both", "Direction in which paths may follow an edge.")
     type_relation: str | None = option(
         None,
-        "Relation that gives types, or `none` (by default `rdf:type`, and others found by name and "
+        "Relation that gives types, or `none` (default: `rdf:type`, and others found by name and "
         "tails).",
     )
     mediators: str = option(

@@ -255,14 +255,10 @@ class BlockReport:
         else:
             self.dropped[BLANK] += 1
 
-    def decodable(self, block: Block, wanted: BoolArray | None = None) -> BoolArray:
-        """Return which lines of a block are UTF-8; reject the others.
-
-        ``wanted``: the only lines to look at; other lines are False.
-        """
-        good = np.ones(block.lines, dtype=np.bool_) if wanted is None else wanted.copy()
+    def decodable(self, block: Block) -> BoolArray:
+        """Return which lines of a block are UTF-8; reject the others."""
+        good = np.ones(block.lines, dtype=np.bool_)
         bad = undecodable(block)
-        bad = bad[good[bad]]
         for number, raw in lines_at(block, bad):
             shown = raw.decode(errors="backslashreplace")
             self.rejects.append((number, why_undecodable(raw), shown))

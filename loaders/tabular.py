@@ -48,7 +48,7 @@ class TablesOptions(Options):
 
     mapping: Path | None = flag(
         None,
-        "A mapping.toml that a load wrote and you edited (by default inferred from the tables).",
+        "A mapping.toml that a load wrote and you edited (default: inferred from the tables).",
     )
     direction: Direction = option("both", "Direction in which paths may follow an edge.")
 

@@ -385,6 +385,7 @@ def find_name(
         (("name", "title"), 2 * _SHORT),
         (("description", "designation", "caption", "heading", "headline", "meaning"), _SHORT),
         (("address",), _SHORT),
+        (("model",), _SHORT),
     ):
         for column in texts:
             is_other = column.words[0] in ("contact", "file", "user", "email", "ip", "mac", "web")
@@ -881,8 +882,8 @@ def _shared_words(names: Sequence[str]) -> list[str]:
 
 
 def _is_type_column(column: _Column) -> bool:
-    """Return whether a column's values are few enough to be types of its rows."""
-    few = len(column.values) <= min(_CLASSES, max(2, column.filled // 2))
+    """Return whether a column's values are several, and few enough to be types of its rows."""
+    few = 1 < len(column.values) <= min(_CLASSES, max(2, column.filled // 2))
     return column.kind == "text" and few and column.length <= _SHORT
 
 

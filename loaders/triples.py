@@ -89,19 +89,19 @@ class TriplesOptions(Options):
     heading: ClassVar[str] = "triples"
 
     form: Literal["delimited", "ntriples", "jsonl", "parquet"] | None = flag(
-        None, "Format of the files (by default found from the ending or the first lines)."
+        None, "Format of the files (default: found from the ending or the first lines)."
     )
     columns: str | None = flag(
         None,
-        "Names of the columns, separated by commas, with _ for one to skip (by default those of a "
+        "Names of the columns, separated by commas, with _ for one to skip (default: those of a "
         "header, or head,relation,tail).",
     )
     delimiter: str | None = flag(
         None,
-        "Separator between fields: one character, or whitespace (by default found from the file).",
+        "Separator between fields: one character, or whitespace (default: found from the file).",
     )
     header: bool | None = option(
-        None, "Whether the first line is a header (by default found from the file)."
+        None, "Whether the first line is a header (default: found from the file)."
     )
     names: Path | None = flag(
         None,
@@ -113,7 +113,7 @@ class TriplesOptions(Options):
     )
     type_relation: str | None = flag(
         None,
-        "Relation that gives types, or `none` (by default found by its name and its tails).",
+        "Relation that gives types, or `none` (default: found by its name and its tails).",
     )
     mediators: str | Path | None = flag(
         None,

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgqa.errors import DumpMalformedError, UsageError, first_line
+from kgqa.graph.names import is_storable
 from kgqa.loaders.blocks import STDIN, Block
 from kgqa.loaders.strings import as_text, each_once, json_strings, json_value, lines_at
 from kgqa.loaders.triples_rows import (
@@ -25,7 +26,6 @@ from kgqa.loaders.triples_rows import (
     Columns,
     TriplesPart,
     is_header,
-    is_writable,
     members_of,
     texts_of,
     written,
@@ -115,7 +115,7 @@ def _columns_of(keys: tuple[str, ...]) -> Columns | str:
     """Return the columns of objects with these keys; the reason, if they are not triples."""
     if not is_header(keys):
         return "object without head, relation and tail"
-    return Columns(keys) if all(map(is_writable, keys)) else HALF
+    return Columns(keys) if all(map(is_storable, keys)) else HALF
 
 
 _BATCH_ROWS = 1 << 16

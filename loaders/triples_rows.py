@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from kgqa.errors import DumpMalformedError, UsageError
 from kgqa.graph.model import EDGE_SCHEMA
+from kgqa.graph.names import is_storable
 from kgqa.loaders.strings import (
     NO_TEXT,
     BlockReport,
@@ -318,7 +319,7 @@ def _written_column(
     try:
         return pa.array(texts, type=pa.string()), faults
     except UnicodeEncodeError:
-        good = [is_writable(text or "") for text in texts]
+        good = [is_storable(text or "") for text in texts]
         faults |= {place: HALF for place, fine in enumerate(good) if not fine}
         kept = [text if fine else missing for text, fine in zip(texts, good, strict=True)]
         return pa.array(kept, type=pa.string()), faults
@@ -345,15 +346,6 @@ def _with_finite_numbers(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_with_finite_numbers(each) for each in value]
     return value
-
-
-def is_writable(text: str) -> bool:
-    """Return whether a text can be encoded: it has no lone surrogate."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 @dataclass(slots=True)

@@ -13,8 +13,9 @@ import pytest
 from tests.tiny import tiny
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
+    from kgqa import KG
     from kgqa.graph.sqlite import SqliteStore
     from kgqa.graph.store import GraphStore
     from kgqa.models.kg_llm import KgLLM
@@ -22,6 +23,16 @@ if TYPE_CHECKING:
 
 TOLKIEN, LINCOLN = "m.041h0", "m.0gzh"
 SAMPLE = Path(__file__).parents[1] / "kgqa" / "data" / "freebase"
+
+
+def ingested(folder: Path, name: str, tables: Mapping[str, str]) -> KG:
+    """Return a KG of tables, each given as the text of its CSV file."""
+    import kgqa
+
+    (folder / "tables").mkdir()
+    for table, text in tables.items():
+        (folder / "tables" / f"{table}.csv").write_text(text, "utf-8")
+    return kgqa.ingest("tables", folder / "tables", kg=name, home=folder / "home")
 
 
 @pytest.fixture(scope="session")

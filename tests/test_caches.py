@@ -181,10 +181,10 @@ ROWS = {
         decoding/speculative_tree.py: PrefixTree | methods/dog/answers.py: GraphNames
         methods/dog/chains.py: ChainWriter | methods/dog/graph.py: GraphFilter
         methods/query.py: run | planning/evidence.py: QuestionReading
-        planning/orders.py: OrderSearch | planning/fact_words.py: FactWords
+        planning/fact_words.py: FactWords | planning/orders.py: OrderSearch
         planning/patterns.py: PatternSearch | planning/place_words.py: KnownPlaces PlaceWords
         planning/question_words.py: Mentions | planning/search.py: PlanSearch
-        queries/cypher.py: _Statement _Values | queries/endpoint.py: _SingleStatement _Solved
+        queries/cypher.py: _Statement | queries/endpoint.py: _SingleStatement _Solved
         queries/execute.py: Execution _Columns | queries/join.py: Solver
         queries/language.py: PlanConstraint PlanLanguage | queries/sentence.py: _Words
         queries/sparql.py: _Query _Writer | queries/text.py: _Parser | trie/export.py: show

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from kgqa.graph.model import IntArray, KGInfo
     from kgqa.graph.store import GraphStore
     from kgqa.linking.resolve import Resolution
-    from kgqa.models.adapter import AdapterCard
     from kgqa.paths.format import PathFormat
     from kgqa.paths.walk import WalkRules
     from kgqa.trie.lexicon import PathLexicon, TokenEncoder
@@ -79,20 +78,6 @@ class IndexBuild:
         return {"kg": self.kg, **asdict(self.counts)}
 
 
-def _walk_rules(info: KGInfo, card: AdapterCard, options: PathOptions) -> WalkRules:
-    """Return the rules of walks by options, KG and adapter card."""
-    from kgqa.methods.base import walk_rules
-
-    return walk_rules(
-        info,
-        card,
-        hops=options.hops,
-        direction=options.direction,
-        mediators=options.mediators,
-        card_decides=options.preset is not None,
-    )
-
-
 def build_index(home: Home, store: GraphStore, given: dict[str, Any]) -> IndexBuild:
     """Build the index of a KG, or continue a stopped build; see :meth:`kgqa.KG.index`."""
     from kgqa.files import writing
@@ -107,7 +92,7 @@ def build_index(home: Home, store: GraphStore, given: dict[str, Any]) -> IndexBu
 
     # what takes a second to import waits until the cheap mistakes are out of the way
     require_llm_packages("An index, which stores the tokens of a language model,")
-    from kgqa.methods.base import path_format
+    from kgqa.methods.base import path_format, walk_rules
     from kgqa.models.kg_llm import load_encoder
     from kgqa.models.tokenizer import BareEncoder
     from kgqa.trie.index.manifest import IndexKey
@@ -118,7 +103,8 @@ def build_index(home: Home, store: GraphStore, given: dict[str, Any]) -> IndexBu
     model, adapter = model_and_adapter(settings, store, options.model, options.adapter)
     loaded = load_encoder(model, adapter, cache=settings.cache_folder, progress=home.progress)
     card = preset_card or loaded.card
-    form, rules = path_format(card), _walk_rules(info, card, options)
+    form = path_format(card)
+    rules = walk_rules(info, card, options, card_decides=options.preset is not None)
     encoder: TokenEncoder | Callable[[], TokenEncoder] = loaded.encoder
     if not isinstance(encoder, BareEncoder):  # a worker loads its own
         encoder = partial(_slow_encoder, model, adapter, settings.cache_folder)
@@ -154,7 +140,7 @@ def trie_text(
     a million paths.
     """
     from kgqa.linking.resolve import resolve_entity
-    from kgqa.methods.base import path_format
+    from kgqa.methods.base import path_format, walk_rules
     from kgqa.models.adapter import preset as card_of
     from kgqa.models.kg_llm import load_encoder
     from kgqa.trie.export import branching, sequence_tokens, text_lines
@@ -169,7 +155,7 @@ def trie_text(
     loaded = load_encoder(model, adapter, cache=settings.cache_folder, progress=home.progress)
     card = card_of(options.preset) if options.preset else loaded.card
     lexicon = PathLexicon(loaded.encoder, path_format(card))
-    rules = _walk_rules(store.info, card, options)
+    rules = walk_rules(store.info, card, options, card_decides=options.preset is not None)
     source, constraint = _entity_trie(home, store, resolution, lexicon, rules)
     trie = constraint.trie
     return {

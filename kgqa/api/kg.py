@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
+from kgqa.closing import Closing
 from kgqa.display import said_entity
 from kgqa.errors import KgqaError, UsageError
 from kgqa.tabular import Tabular
@@ -82,7 +83,7 @@ class EntityPaths(Tabular):
         return list(dict.fromkeys(every))
 
 
-class KG:
+class KG(Closing):
     """An open KG. Close it with :meth:`close`, or use ``with``.
 
     ``store`` is the store that holds it, and ``home`` its data folder with the settings. If
@@ -321,7 +322,7 @@ class KG:
                 "Ask for the plan as SPARQL: `kgqa query PLAN --sparql`, or `kg.sparql(plan)`.",
             )
         read = parse_plan(plan) if isinstance(plan, str) else plan
-        return cypher_of(read, store.schema()).text
+        return cypher_of(read, store.schema())
 
     def sparql(self, plan: str | Plan) -> str:
         """Return a plan as SPARQL that runs in the endpoint's own page as it stands.
@@ -526,12 +527,6 @@ class KG:
         for session in self._sessions.values():
             session.close()
         self._sessions.clear()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         info = self.info

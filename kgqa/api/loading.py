@@ -36,7 +36,7 @@ class StoringOptions(Options):
         None, "Let a bulk import replace a database with other KGs.", group="Neo4j"
     )
     work_folder: Path | None = flag(
-        None, "Folder for the stages of the load (by default the data folder)."
+        None, "Folder for the stages of the load (default: the data folder)."
     )
 
 

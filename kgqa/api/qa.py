@@ -7,8 +7,9 @@ from contextlib import closing
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
+from kgqa.closing import Closing
 from kgqa.deadline import deadline
 from kgqa.display import NOT_HERE, said_entity, said_name
 from kgqa.errors import (
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from kgqa.trie.index.manifest import IndexKey
     from kgqa.trie.index.reader import TrieIndex
 
+_INTERPRETED = "Interpreted "  # how the note begins that another entity has the same name
 _MOST_TOPICS = 1_000  # that one question may start at
 _STATES = 5  # times a question is asked while its database changes; failed, four times as often
 _LONGEST_FOLLOW_UP = 400  # characters; more has a topic of its own
@@ -64,7 +66,7 @@ class Asked:
     reading: int | None = None
 
 
-class QA:
+class QA(Closing):
     """A session: a KG and a method with its loaded models, for many questions.
 
     ``options`` has the method's options with their defaults. Models are loaded with the first
@@ -234,12 +236,6 @@ class QA:
             self._resources = None
             self.__dict__.pop("method", None)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def __repr__(self) -> str:
         given = ", ".join(f"{name}={value!r}" for name, value in self.options.given().items())
         return f"<QA {self.name}{f' ({given})' if given else ''}>"
@@ -359,7 +355,7 @@ class QA:
                     answer = answer if this.choices else as_whether(answer)
                     answer = replace(
                         answer,
-                        notes=(*this.notes, *answer.notes),
+                        notes=(*_still_true(this.notes, answer), *answer.notes),
                         question=this.reading.question,
                         understood=read,
                     )
@@ -541,6 +537,14 @@ def _as_chosen_reading(
         return error
 
 
+def _still_true(notes: list[str], answer: Answer) -> list[str]:
+    """Return the notes of linking that hold for an answer: a plan may be about all of a name."""
+    plan = answer.plan
+    if plan is None or all(one.operator != "in" for one in plan.where):
+        return notes
+    return [note for note in notes if not note.startswith(_INTERPRETED)]
+
+
 def _restricted(answer: Answer, reading: StandaloneQuestion) -> Answer:
     """Return an answer with only the entities that its reading allows.
 
@@ -617,7 +621,7 @@ def topic_entities(
         ]
         if others:
             notes.append(
-                f"Interpreted '{topic.mention}' as {said_entity(topic.name, topic.id)}. "
+                f"{_INTERPRETED}'{topic.mention}' as {said_entity(topic.name, topic.id)}. "
                 f"Others of that name: {_list_others(others)}. Choose with `entities`."
             )
     notes += _similar_name_notes(

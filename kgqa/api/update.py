@@ -30,7 +30,7 @@ class UpdateOptions(Options):
         None, "File of names to remove: an id, a tab and a name on each line."
     )
     loader: str | None = flag(
-        None, "The loader that reads the files (by default the one that loaded the KG)."
+        None, "The loader that reads the files (default: the one that loaded the KG)."
     )
 
 

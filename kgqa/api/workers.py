@@ -19,7 +19,7 @@ class WorkerOptions(Options):
     )
     engine: Literal["local", "ray"] = flag("local", "Where the work runs.")
     address: str | None = flag(
-        None, "With engine ray: the cluster, HOST:PORT or 'auto' (by default a local one)."
+        None, "With engine ray: the cluster, HOST:PORT or 'auto' (default: a local one)."
     )
 
     def executor(self) -> Executor:

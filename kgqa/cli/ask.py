@@ -62,8 +62,7 @@ def ask(
 ) -> None:
     """Answer questions with facts, and show the path of facts behind each answer.
 
-    The most common options are flags. `kgqa options METHOD` lists all options of a method, which
-    you can set with --set.
+    `kgqa options METHOD` lists all options of a method; --set gives those without a flag.
     """
     from kgqa.api import QA
     from kgqa.api.kg import DEFAULT_METHOD

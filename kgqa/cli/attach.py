@@ -42,11 +42,10 @@ def attach(
         typer.Option(help="IRIs of the properties that are names in a SPARQL endpoint."),
     ] = None,
 ) -> None:
-    """Use a Neo4j database or a SPARQL endpoint as it is, read-only; nothing is written to it.
+    """Use a Neo4j database or a SPARQL endpoint as it is, read-only.
 
     The names of its nodes are found, printed and kept in attached.toml in the KG's folder, which
-    can be edited. Questions read the database as it is when they are asked. To detach a KG, delete
-    its folder in the home.
+    can be edited. Each question reads the database as it then is. `kgqa rm` detaches it.
     """
     if url:
         if (given := run.options.graph) is not None:  # the store of the other commands

@@ -115,7 +115,7 @@ class _Terminal:
 
 
 _COMMON: dict[str, Any] = {
-    "kg": Annotated[str | None, typer.Option(help="The KG's name (by default the only KG).")],
+    "kg": Annotated[str | None, typer.Option(help="The KG's name (default: the only KG).")],
     "graph": Annotated[
         str | None,
         typer.Option(help="The store: sqlite:///…, neo4j://host:7687, bolt://host:7687."),

@@ -35,9 +35,8 @@ def ingest(
     """Load a dump, and replace the KG of that name in one step.
 
     Malformed lines are counted and written to a rejects file with their line number and the reason.
-    If a load is stopped, the same command continues after the last finished stage. Flags belong to
-    the loader that their group names; `kgqa options triples`, for example, lists all options of a
-    loader.
+    If a load is stopped, the same command continues after the last finished stage. Flags are
+    grouped by loader; `kgqa options triples` lists all options of one.
     """
     with load(run.home, loader, source or [], options) as kg:
         failed = _show(run, kg)

@@ -17,7 +17,7 @@ def paths(
     limit: Annotated[int, typer.Option(help="Number of paths to show.", min=1)] = 50,
     direction: Annotated[
         Direction | None,
-        typer.Option(help="Direction in which edges are followed (by default the KG's)."),
+        typer.Option(help="Direction in which edges are followed (default: the KG's)."),
     ] = None,
     mediators: Annotated[
         Mediators, typer.Option(help="Whether mediators are collapsed or kept.")

@@ -20,7 +20,7 @@ def rm(
 ) -> None:
     """Delete a KG: its graph, its index, and what it learned.
 
-    Of an attached Neo4j database only kgqa's own record is deleted.
+    Of an attached database only kgqa's own record is deleted.
     """
     check_there(run.home, name)
     if not yes:

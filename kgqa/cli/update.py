@@ -22,8 +22,8 @@ def update(
 ) -> None:
     """Add triples to a KG and remove others, in one atomic change.
 
-    Malformed lines are counted and written to a rejects file. Triples to remove that are not in the
-    KG are counted and named. The index keeps the tries that the change does not affect.
+    Malformed lines are written to a rejects file, and triples to remove that are not in the KG are
+    named. The index keeps the tries that the change does not affect.
     """
     with run.kg() as kg:
         counts = kg.update(add=file or [], **options)

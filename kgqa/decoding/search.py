@@ -31,7 +31,7 @@ class BeamOptions(Options):
 class DiverseOptions(Options):
     """The options of diverse beam search."""
 
-    groups: int | None = option(None, "Number of groups of beams, 1 to K (by default K).", ge=1)
+    groups: int | None = option(None, "Number of groups of beams, 1 to K (default: K).", ge=1)
     diversity_penalty: float = option(
         1.0,
         "Penalty of a token for each hypothesis of an earlier group that has just chosen it.",

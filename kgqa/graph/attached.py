@@ -10,19 +10,22 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import datetime
 import sqlite3
 from dataclasses import asdict, field, replace
+from itertools import count
 from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from kgqa.errors import GraphError, KgqaError, StoreUnavailableError, without_secrets
+from kgqa.errors import GraphError, KgqaError, StoreUnavailableError, UsageError, without_secrets
 from kgqa.files import own_partial, read_settings, stamp_of, toml_key, toml_value, write_whole
 from kgqa.graph.model import Direction, KGInfo, Kind, Relations
 from kgqa.graph.names import name_form
 from kgqa.graph.schema import GraphSchema  # noqa: TC001 - pydantic reads it
+from kgqa.graph.sqlite_file import FILE_NAME as LOADED
 from kgqa.graph.sqlite_file import SqliteReader, prepare
 
 if TYPE_CHECKING:
@@ -149,6 +152,28 @@ def read_attachment(folder: Path) -> Attachment:
 def is_attached(home: Path, kg: str) -> bool:
     """Return whether the home folder has an attached KG of that name."""
     return (home / kg / RECORD_NAME).is_file()
+
+
+def free_name(home: Path, base: str, url: str, database: str, *, damaged: bool) -> str:
+    """Return ``base`` as the name of a KG for a database, numbered if another KG has that name.
+
+    ``damaged``: whether a KG whose record cannot be read is of this database, else of another one.
+    """
+
+    def is_taken(folder: Path) -> bool:
+        """Return whether a folder is that of a loaded KG or of another database."""
+        if (folder / LOADED).exists():
+            return True
+        if not is_attached(home, folder.name):
+            return False
+        try:
+            record = read_attachment(folder)
+        except GraphError:
+            return not damaged
+        return (record.url, record.database) != (url, database)
+
+    names = (base if number == 1 else f"{base}-{number}" for number in count(1))
+    return next(name for name in names if not is_taken(home / name))
 
 
 def as_toml(record: Attachment) -> str:
@@ -385,7 +410,28 @@ class SurveyWriter:
 
 
 @contextlib.contextmanager
-def folder_alone(folder: Path) -> Iterator[None]:
+def surveying(folder: Path, url: str, database: str, language: str = "") -> Iterator[Attachment]:
+    """Lock a KG's folder for the survey of a database; give the record to survey it by.
+
+    An existing record of this database keeps what was edited in it. Raises UsageError if the folder
+    is that of a loaded KG, GraphError, StoreUnavailableError.
+    """
+    if (folder / LOADED).exists():
+        raise UsageError(
+            f"{folder.name} is a KG that was loaded into {folder}.", "Choose another name."
+        )
+    with _alone(folder):
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        record = Attachment(url, database, now, language=language)
+        if is_attached(folder.parent, folder.name):
+            before = read_attachment(folder)
+            if (before.url, before.database) == (url, database):
+                record = replace(before, attached=now)
+        yield record
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
     """Lock a KG's folder, which is created, for one survey; on failure delete a new folder.
 
     Raises GraphError if another process surveys, StoreUnavailableError if it cannot be written.

@@ -13,14 +13,12 @@ from kgqa.graph.attached import (
     Mediators,
     Naming,
     Survey,
-    folder_alone,
-    is_attached,
-    read_attachment,
+    free_name,
     source_of,
+    surveying,
 )
-from kgqa.graph.attached_survey import now, survey_database
+from kgqa.graph.attached_survey import survey_database
 from kgqa.graph.backend import is_kg_name
-from kgqa.graph.sqlite_file import FILE_NAME as LOADED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,43 +57,17 @@ def attach(
 
     began = time.monotonic()
     database = connection.database
-    kg = kg or _free_name(home, connection.url, database)
+    if not kg:
+        base = database if is_kg_name(database) else "neo4j"
+        kg = free_name(home, base, connection.url, database, damaged=True)  # and replaces that one
     folder = home / kg
-    if (folder / LOADED).exists():
-        raise UsageError(f"{kg} is a KG that was loaded into {folder}.", "Choose another name.")
-    with folder_alone(folder):
-        record = Attachment(connection.url, database, now())
-        if (folder / RECORD_NAME).is_file():
-            before = read_attachment(folder)
-            if (before.url, before.database) == (record.url, record.database):
-                record = replace(before, attached=record.attached)
+    with surveying(folder, connection.url, database) as record:
         survey, record = survey_database(
             connection, _with_user_settings(record, taken), folder, progress, adopt=True
         )
         _check(taken, record, survey)
         record.write(folder)
     return Attached(kg, record, survey, time.monotonic() - began)
-
-
-def _free_name(home: Path, url: str, database: str) -> str:
-    """Return the database's name, numbered if another KG of ``home`` has that name."""
-    base = database if is_kg_name(database) else "neo4j"
-    name, number = base, 1
-    while (home / name / LOADED).exists() or (
-        is_attached(home, name) and not _is_same_database(home / name, url, database)
-    ):
-        number += 1
-        name = f"{base}-{number}"
-    return name
-
-
-def _is_same_database(folder: Path, url: str, database: str) -> bool:
-    """Return whether the KG in ``folder`` is attached to this database, or unreadable."""
-    try:
-        record = read_attachment(folder)
-    except GraphError:
-        return True  # of an older version, or damaged: this replaces it
-    return (record.url, record.database) == (url, database)
 
 
 def _with_user_settings(record: Attachment, taken: Taken) -> Attachment:

@@ -195,18 +195,18 @@ class NodeReader:
 _TAGGED = re.compile(r"(.*)@([A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8})*)", re.DOTALL)
 
 
-def without_tags(values: Sequence[Value], wanted: str = "en") -> list[Value]:
-    """Remove language tags from names, and put names of the language ``wanted`` first.
+def without_tags(values: Sequence[Value]) -> list[Value]:
+    """Remove language tags from names, and put English names first.
 
     >>> without_tags(["Herz@de", "Heart@en-GB", "Cor", "Heart@en"])
     ['Heart', 'Heart', 'Cor', 'Herz']
     """
 
     def place(tag: str | None) -> int:
-        """Return the rank of a language tag: wanted, a region of it, ``mul``, none, another."""
+        """Return the rank of a language tag: English, a region's, ``mul``, none, another."""
         if tag is None:
             return 3
-        return [tag == wanted, tag.startswith(f"{wanted}-"), tag == "mul", False, True].index(True)
+        return [tag == "en", tag.startswith("en-"), tag == "mul", False, True].index(True)
 
     read = [_TAGGED.fullmatch(str(value)) for value in values]
     named = [

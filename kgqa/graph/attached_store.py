@@ -11,12 +11,13 @@ import logging
 import sqlite3
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from filelock import FileLock
 
 from kgqa import cypher
+from kgqa.closing import Closing
 from kgqa.cypher.attached import attached
 from kgqa.errors import GraphError, KgqaError
 from kgqa.files import stamp_of
@@ -60,7 +61,7 @@ _LONG = 5.0  # the same for one now and then
 _PAUSE = 10.0  # times its duration that are between two of those
 
 
-class AttachedStore(AttachedReader):
+class AttachedStore(Closing, AttachedReader):
     """An attached KG, for one thread. Raises StoreUnavailableError, GraphError."""
 
     def __init__(self, connection: Neo4jConnection, folder: Path) -> None:
@@ -541,12 +542,6 @@ class AttachedStore(AttachedReader):
         if not self._closed:
             self._closed = True
             self.connection.release()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def is_due(survey: Survey, now: float) -> bool:

@@ -6,7 +6,6 @@ a small database; names up to a bound. No privilege but reading is needed, and n
 
 from __future__ import annotations
 
-import datetime
 import hashlib
 import re
 import time
@@ -719,11 +718,6 @@ def settings_of(record: Attachment) -> str:
 def version_of(state: str, record: Attachment) -> str:
     """Return the version of an attached KG: a digest of the database's state and the record."""
     return hashlib.sha256(f"{state}\n{settings_of(record)}".encode()).hexdigest()
-
-
-def now() -> str:
-    """Return the current time as ISO 8601 text."""
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 def _label_pairs(row: Any, known: set[str]) -> Iterable[Pair]:

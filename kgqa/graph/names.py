@@ -34,6 +34,7 @@ ABBREVIATIONS = {  # in names of columns and properties
     "txn": "transaction", "pmt": "payment", "msg": "message", "appt": "appointment",
     "mth": "month", "veh": "vehicle", "univ": "university", "govt": "government",
     "categ": "category", "sqft": "square feet", "pos": "position", "pts": "points",
+    "msrp": "list price", "trq": "torque", "hwy": "highway", "bdy": "body", "pl": "place",
 }  # fmt: skip
 
 KEY_WORDS = frozenset(["id", "ids", "uid", "uuid", "guid", "key", "fk", "pk", "ref", "iri", "uri"])

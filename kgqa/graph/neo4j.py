@@ -7,7 +7,7 @@ import re
 import ssl
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote, urlsplit
 
 import neo4j
@@ -15,6 +15,7 @@ from neo4j import exceptions as driver_errors
 from pydantic import ValidationError
 
 from kgqa import cypher
+from kgqa.closing import Closing
 from kgqa.errors import GraphError, StoreUnavailableError, without_secrets
 from kgqa.graph.model import KGInfo
 
@@ -30,7 +31,7 @@ _START = "Start one (`docker compose up -d --wait`, or `scripts/neo4j start`) or
 logging.getLogger("neo4j").addHandler(logging.NullHandler())
 
 
-class Neo4jConnection:
+class Neo4jConnection(Closing):
     """One driver to one database (by default the one served) of a server, shared by its users.
 
     ``uri``: ``neo4j://``, ``bolt://`` or a ``+s``/``+ssc`` form; its user and password are used if
@@ -114,30 +115,24 @@ class Neo4jConnection:
             result = transaction.run(cast("Any", statement), parameters)
             return list(result) if limit is None else result.fetch(limit)
 
-        with (
-            self.translated(),
-            self._driver().session(
-                database=self._database, default_access_mode=neo4j.READ_ACCESS, fetch_size=5000
-            ) as session,
-        ):
+        with self.translated(), self._session(neo4j.READ_ACCESS, 5000) as session:
             rows = session.execute_read(work)
             return rows, " ".join(sorted(session.last_bookmarks().raw_values))
 
     def stream(self, statement: str, **parameters: Any) -> Generator[neo4j.Record]:
         """Yield the rows of a read-only statement without a time limit. Raises GraphError."""
-        with (
-            self.translated(),
-            self._driver().session(
-                database=self._database, default_access_mode=neo4j.READ_ACCESS, fetch_size=5000
-            ) as session,
-        ):
+        with self.translated(), self._session(neo4j.READ_ACCESS, 5000) as session:
             # 0 means no timeout: reading a whole graph may take hours
             yield from session.run(neo4j.Query(cast("Any", statement), timeout=0), parameters)
 
     def session(self) -> neo4j.Session:
         """Return a session that may write; use it inside :meth:`translated`."""
+        return self._session(neo4j.WRITE_ACCESS, 1000)
+
+    def _session(self, access: str, rows: int) -> neo4j.Session:
+        """Return a session with an access mode, which fetches this number of rows at a time."""
         return self._driver().session(
-            database=self._database, default_access_mode=neo4j.WRITE_ACCESS, fetch_size=1000
+            database=self._database, default_access_mode=access, fetch_size=rows
         )
 
     def acquire(self) -> None:
@@ -204,12 +199,6 @@ class Neo4jConnection:
             driver, self._open = self._open, None
         if driver is not None:
             driver.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def info_of(meta: dict[str, Any], url: str) -> KGInfo:

@@ -28,8 +28,8 @@ class Neo4jOptions(StoreOptions):
     """How a Neo4j server is used; an account in its URL goes before the one given here."""
 
     username: str = option("neo4j", "User name on the server.")
-    password: SecretStr | None = option(None, "The user's password (by default none is sent).")
-    database: str | None = option(None, "The database (by default the server's).")
+    password: SecretStr | None = option(None, "The user's password (default: none is sent).")
+    database: str | None = option(None, "The database (default: the server's).")
     method: Literal["bolt", "admin"] = option(
         "bolt", "How to write a KG: over Bolt, or by the bulk import of neo4j-admin."
     )

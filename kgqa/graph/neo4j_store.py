@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kgqa import cypher
+from kgqa.closing import Closing
 from kgqa.errors import EntityNotFoundError, GraphError, KGNotFoundError
 from kgqa.graph.backend import HOW_TO_LOAD
 from kgqa.graph.model import Adjacency, Entities, EntityDetails, Kind, Relations, keys_array
@@ -29,7 +30,7 @@ CHUNK = 20_000  # keys or ids that one statement is given
 _WORDS = 16  # words of a text that a suggestion looks at
 
 
-class Neo4jStore(StoredPropertyGraph):
+class Neo4jStore(Closing, StoredPropertyGraph):
     """The KG ``kg``. A ``GraphStore``. Raises KGNotFoundError, StoreUnavailableError."""
 
     def __init__(self, connection: Neo4jConnection, kg: str) -> None:
@@ -207,12 +208,6 @@ class Neo4jStore(StoredPropertyGraph):
         if not self._closed:
             self._closed = True
             self.connection.release()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def ask(self, name: str, with_label: bool = True, **parameters: Any) -> neo4j.Record:
         """Run a named statement on this version of the KG; return its record.

@@ -15,9 +15,10 @@ import re
 import string
 import time
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 from urllib.parse import quote, urlencode, urljoin, urlsplit
 
+from kgqa.closing import Closing
 from kgqa.errors import GraphError, StoreUnavailableError, UsageError, first_line, without_secrets
 from kgqa.graph.literals import XSD, value_id
 from kgqa.version import __version__
@@ -95,7 +96,7 @@ def is_term(id_: str, prefix: str = "") -> bool:
 
 
 @dataclass(slots=True)
-class SparqlClient:
+class SparqlClient(Closing):
     """An HTTP client of one SPARQL endpoint. Raises StoreUnavailableError, GraphError.
 
     ``requests``: the number of requests sent; ``widest``: the most rows of any reply, a lower bound
@@ -285,12 +286,6 @@ class SparqlClient:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _headers() -> dict[str, str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import sqlite3
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
+from kgqa.closing import Closing
 from kgqa.errors import GraphError, StoreUnavailableError
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def key_of(id_: str) -> int:
     return int.from_bytes(digest) >> 3
 
 
-class KeyFile:
+class KeyFile(Closing):
     """A file in the KG's folder that maps keys back to ids, for one thread.
 
     Raises StoreUnavailableError if the file cannot be used, GraphError if two ids have one key.
@@ -81,9 +82,3 @@ class KeyFile:
     def close(self) -> None:
         """Close the file. Closing twice does nothing."""
         self._db.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

@@ -14,11 +14,12 @@ import time
 from collections import Counter
 from dataclasses import replace
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from kgqa.closing import Closing
 from kgqa.display import LIVE
 from kgqa.errors import EntityNotFoundError, GraphError
 from kgqa.graph.attached import Attachment, SurveyFile, read_attachment
@@ -69,7 +70,7 @@ Triple: TypeAlias = "tuple[str, str, str]"  # id of the head, of the relation, o
 _Named = tuple[str | None, int, list[str]]  # name, kind, other names
 
 
-class SparqlStore:
+class SparqlStore(Closing):
     """An attached endpoint, for one thread. Raises StoreUnavailableError, GraphError."""
 
     def __init__(self, client: SparqlClient, folder: Path) -> None:
@@ -738,12 +739,6 @@ class SparqlStore:
             self._names = None
         self._keys.close()
         self.client.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _select_query(query: str, variables: Sequence[str]) -> str:

@@ -18,15 +18,13 @@ import pyarrow as pa
 
 from kgqa.errors import GraphError, UsageError
 from kgqa.graph.attached import (
-    RECORD_NAME,
     Attached,
     Attachment,
     Survey,
     TextIndex,
-    folder_alone,
-    is_attached,
+    free_name,
     new_survey,
-    read_attachment,
+    surveying,
 )
 from kgqa.graph.backend import is_kg_name
 from kgqa.graph.freebase import MEDIATOR_TYPES, bundled
@@ -55,7 +53,6 @@ from kgqa.graph.sparql_profiles import (
     wanted_language,
 )
 from kgqa.graph.sparql_schema import MOST_RELATIONS, bounded, schema_of
-from kgqa.graph.sqlite_file import FILE_NAME as LOADED
 from kgqa.sparql import query
 
 if TYPE_CHECKING:
@@ -102,14 +99,7 @@ def attach_endpoint(
     _choose_graph(client, progress)
     name = kg or _free_name(home, client)
     folder = home / name
-    if (folder / LOADED).exists():
-        raise UsageError(f"{name} is a KG that was loaded into {folder}.", "Choose another name.")
-    with folder_alone(folder):
-        record = Attachment(client.url, client.graph, _now(), language="en")
-        if (folder / RECORD_NAME).is_file():
-            before = read_attachment(folder)
-            if (before.url, before.database) == (record.url, record.database):
-                record = replace(before, attached=record.attached)
+    with surveying(folder, client.url, client.graph, language="en") as record:
         record = _with_user_settings(record, taken)
         survey, record = survey_endpoint(client, record, folder, progress)
         if taken.direction is not None:
@@ -166,13 +156,6 @@ def _no_triples(client: SparqlClient) -> GraphError:
     )
 
 
-def _now() -> str:
-    """Return the current time as ISO 8601 text."""
-    import datetime
-
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-
-
 def _free_name(home: Path, client: SparqlClient) -> str:
     """Return a KG name after the endpoint's host, numbered if another KG has it."""
     from urllib.parse import urlsplit
@@ -180,22 +163,7 @@ def _free_name(home: Path, client: SparqlClient) -> str:
     host = (urlsplit(client.url).hostname or "").split(".")
     base = host[-2] if len(host) > 1 and not host[-1].isdecimal() else host[0]
     base = base if is_kg_name(base) and not base.isdecimal() else "endpoint"
-    name, count = base, 1
-    while (home / name / LOADED).exists() or (
-        is_attached(home, name) and not _is_same_endpoint(home / name, client)
-    ):
-        count += 1
-        name = f"{base}-{count}"
-    return name
-
-
-def _is_same_endpoint(folder: Path, client: SparqlClient) -> bool:
-    """Return whether the KG in ``folder`` is attached to this endpoint and graph."""
-    try:
-        record = read_attachment(folder)
-    except GraphError:
-        return False
-    return (record.url, record.database) == (client.url, client.graph)
+    return free_name(home, base, client.url, client.graph, damaged=False)
 
 
 def _with_user_settings(record: Attachment, taken: SparqlTaken) -> Attachment:

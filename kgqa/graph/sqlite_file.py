@@ -11,10 +11,11 @@ import contextlib
 import sqlite3
 from abc import ABC, abstractmethod
 from functools import cache
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kgqa.closing import Closing
 from kgqa.errors import EntityNotFoundError, GraphError, KgqaError, StoreUnavailableError
 from kgqa.graph.model import Entities, Kind, Relations, keys_array
 from kgqa.graph.names import is_storable, name_form, normalise
@@ -86,7 +87,7 @@ _TYPES = {
 }
 
 
-class SqliteReader(ABC):
+class SqliteReader(Closing, ABC):
     """The node tables that a KG's file and an attached KG's survey share, read-only.
 
     ``table`` holds the nodes (key, id, name, kind, degree), ``<table>_text`` their full text,
@@ -211,12 +212,6 @@ class SqliteReader(ABC):
         db, self._db = self._db, None
         if db is not None:
             db.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _node_rows(self, columns: str, keys: IntArray) -> list[Any]:
         """Return (position, columns) of the nodes of ``keys``. Raises EntityNotFoundError."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kgqa.display import said_entity, said_name
 from kgqa.errors import EntityNotFoundError
 from kgqa.graph.names import name_form
+from kgqa.graph.schema import PropertyGraph
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from kgqa.graph.store import GraphStore
 
 _NAME_OVER_ALIAS = 4  # a name weighs as much as an alias of an entity with four times its edges
+_MOST_ROWS = 100  # of one name that are all meant
 _LOOKED_AT = 200  # characters of an unknown name that like ones are looked for by
 _MID = re.compile(r"^(?:<?http://rdf\.freebase\.com/ns/|ns:|fb:|/)?([mg])[./](\w+)>?$")
 
@@ -76,6 +78,21 @@ def resolve_entity(store: GraphStore, text: str) -> Resolution:
     others = [Other(entities.ids[row], entities.label(row), degrees[row]) for row in order[1:]]
     by = "name" if named[best] else "alias"
     return Resolution(int(keys[best]), entities.ids[best], entities.label(best), by, others)
+
+
+def rows_of_name(store: GraphStore, key: int, name: str) -> list[int]:
+    """Return the keys of the rows of a table that have a row's name, its own ``key`` first.
+
+    "Which films did Tom Hanks win for?" means each of his rows. Only ``key`` for entities that are
+    not called by a column of their table, and for a name that very many rows have.
+    """
+    if not isinstance(store, PropertyGraph):
+        return [key]
+    called = {type_.name for type_ in store.schema().types if type_.named_by}
+    called &= {*store.details(key).types}
+    keys = store.find_names([name])[1].tolist() if called else []
+    rows = [key, *(one for one in keys if one != key and called & {*store.details(one).types})]
+    return rows if len(rows) <= _MOST_ROWS else [key]
 
 
 def resolve_entities(store: GraphStore, texts: Sequence[str]) -> list[Resolution]:

@@ -5,11 +5,12 @@ What a load cannot hold in memory lies in such files.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from kgqa.closing import Closing
 from kgqa.parallel import mapped
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 CHUNK_ROWS = 1 << 20
 
 
-class ColumnWriter:
+class ColumnWriter(Closing):
     """Appends batches of one schema to a file; closed by ``close`` or ``with``."""
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
@@ -40,12 +41,6 @@ class ColumnWriter:
             self._stream.close()
         finally:  # a full disk
             self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def read_columns(path: Path) -> Iterator[pa.RecordBatch]:

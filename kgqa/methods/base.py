@@ -19,7 +19,7 @@ from kgqa.answers.general import ask_general, with_reply
 from kgqa.deadline import deadline
 from kgqa.errors import KgqaError
 from kgqa.methods.connections import connection_findings
-from kgqa.methods.options import MethodOptions
+from kgqa.methods.options import MethodOptions, WalkOptions
 from kgqa.methods.what_is import described, kind_findings
 from kgqa.paths.format import PathFormat
 from kgqa.paths.walk import WalkRules
@@ -105,15 +105,8 @@ class Method(ABC, Generic[OptionsT]):
 
     def walks(self, store: GraphStore) -> WalkRules:
         """Return the walk rules for ``store``, from the options and the model's card."""
-        options = self.options
-        return walk_rules(
-            store.info,
-            self.card,
-            hops=options.hops,
-            direction=options.direction,
-            mediators=options.mediators,
-            card_decides=options.preset is not None,
-        )
+        preset = self.options.preset is not None
+        return walk_rules(store.info, self.card, self.options, card_decides=preset)
 
     def rules(self, store: GraphStore) -> WalkRules:
         """Return the walk rules of the method's paths in ``store``."""
@@ -259,10 +252,8 @@ def path_format(card: AdapterCard) -> PathFormat:
 def walk_rules(
     info: KGInfo,
     card: AdapterCard,
+    options: WalkOptions | None = None,
     *,
-    hops: int | None = None,
-    direction: str | None = None,
-    mediators: str | None = None,
     card_decides: bool = False,
 ) -> WalkRules:
     """Return the walk rules: from the options, the KG's direction and the card's rules.
@@ -270,10 +261,11 @@ def walk_rules(
     Only the card of a preset that the user selected (``card_decides``) overrides the KG's
     direction.
     """
+    given = options or WalkOptions()
     return WalkRules(
-        hops=card.hops if hops is None else hops,
-        direction=direction or (card.direction if card_decides else info.direction),  # type: ignore[arg-type]
-        mediators=mediators or card.mediators,  # type: ignore[arg-type]
+        hops=card.hops if given.hops is None else given.hops,
+        direction=given.direction or (card.direction if card_decides else info.direction),
+        mediators=given.mediators or card.mediators,
     )
 
 

@@ -34,6 +34,7 @@ from kgqa.graph.model import Kind
 from kgqa.graph.schema import PropertyGraph
 from kgqa.graph.store import EndpointStore
 from kgqa.linking.neighbourhood_features import MOST_CLASSES
+from kgqa.linking.resolve import rows_of_name
 from kgqa.methods.base import LinkedQuestion, Method
 from kgqa.methods.options import (
     AutoOptions,
@@ -72,10 +73,16 @@ from kgqa.methods.whole_graph import (
 from kgqa.models.path_ranker import RANKERS, own_ranker
 from kgqa.paths.words import relation_phrase
 from kgqa.planning.bounds import shares_value
-from kgqa.planning.question_words import says_all
+from kgqa.planning.question_words import noun_of_best, says_all
 from kgqa.queries.implicit_classes import queryable
 from kgqa.queries.plan import NodeRef
-from kgqa.understanding.asked import as_choice, asks_calculated, asks_duration, asks_whether
+from kgqa.understanding.asked import (
+    as_choice,
+    asks_calculated,
+    asks_duration,
+    asks_for_one,
+    asks_whether,
+)
 from kgqa.weights import weights
 
 if TYPE_CHECKING:
@@ -201,7 +208,9 @@ class Ensemble(Method[EnsembleOptions]):
     def _agree(self, given: Sequence[Answer | KgqaError]) -> bool:
         """Return whether all members so far give the same answers, so that no further one is asked.
 
-        Only for a question with one topic entity; never if ``sure`` is None.
+        Only for a question with one topic entity; never if ``sure`` is None. Several answers to a
+        question for one are not the same: those of one relation path are equal to both members,
+        and gcr, which reads the names of entities, says which of them it is.
         """
         if self.sure is None or len(given) < 2:
             return False
@@ -212,6 +221,7 @@ class Ensemble(Method[EnsembleOptions]):
             single
             and len(good) == len(given)
             and len(named) == 1
+            and not (asks_for_one(good[0].question) and max(map(len, named)) > 1)
             and max(one.confidence or 0.0 for one in good) >= WEIGHTS["members_agree"]
         )
 
@@ -421,6 +431,7 @@ class Auto(Ensemble):
             return self._compared(store, question) or _Pathwise(question, planned)
         found = (
             self._apart(question, planned)
+            or self._of_rows(store, question, planned)
             or self._whole(store, question, planned)
             or self._of_things(store, question, planned)
         )
@@ -553,6 +564,21 @@ class Auto(Ensemble):
         beyond = len(plan.hops) > 1 or len(plan.where) > len(question.topics)
         beyond |= has_calculation(found) or said
         return found if beyond and compares(found, question.topics) else None
+
+    @staticmethod
+    def _of_rows(store: GraphStore, question: LinkedQuestion, planned: Planned) -> Findings | None:
+        """Return the findings of a plan about all rows of a name, None if each name has one row.
+
+        "Which films did Tom Hanks win for?" of a table with a row for each prize: paths lead out of
+        one of them.
+        """
+        rows = (rows_of_name(store, topic.key, topic.name) for topic in question.topics)
+        if all(len(keys) == 1 for keys in rows):
+            return None
+        found = _sure(planned, WEIGHTS["plan_without_topics"])
+        if found is None or not names_alternatives(found):
+            return None
+        return found if compares(found, question.topics) else None
 
     def _values_of(self, store: GraphStore, found: Findings, planned: Planned) -> Findings | None:
         """Return a plan's findings if paths lead to an unnamed node that only holds values.
@@ -697,6 +723,9 @@ class Auto(Ensemble):
             return False
         if found.result is None:
             return True
+        ranked = self._planner.rows and not topics and noun_of_best(question)
+        if ranked and found.result.plan.order and is_sure(found, WEIGHTS["plan_before_paths"]):
+            return True  # of a lone table, whose rows the question calls otherwise
         schema = queryable(cast("QueryStore", store)).schema()
         about = bool(named) and (cues.calculated or cues.denied) and not cues.repeated
         return has_words_of(found.result.plan, question, schema, self._nouns, about=about)

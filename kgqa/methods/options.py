@@ -31,16 +31,16 @@ class WalkOptions(Options):
 
     hops: int | None = _walk(
         None,
-        "Maximum number of hops of a path (by default as the model was trained).",
+        "Maximum number of hops of a path (default: as the model was trained).",
         flag=True,
         ge=1,
         le=32,
     )
     direction: Direction | None = _walk(
-        None, "Follow edges in their direction, against it, or both (by default as the KG says)."
+        None, "Follow edges in their direction, against it, or both (default: as the KG says)."
     )
     mediators: Mediators | None = _walk(
-        None, "Collapse mediators into hops, or keep them (by default as the model was trained)."
+        None, "Collapse mediators into hops, or keep them (default: as the model was trained)."
     )
 
 
@@ -54,10 +54,10 @@ class MethodOptions(WalkOptions):
     k: int = option(10, "Number of paths to find.", flag=True, ge=1, le=1_000)
     preset: str | None = _model(None, "A named set of prompt, markers and walk rules.", flag=True)
     today: str | None = option(
-        None, 'The day of "last month" and "today", YYYY-MM-DD (by default the clock\'s).'
+        None, 'The day of "last month" and "today", YYYY-MM-DD (default: the clock\'s).'
     )
     zone: str | None = option(
-        None, "Time zone of the clock, such as Europe/Berlin (by default the machine's)."
+        None, "Time zone of the clock, such as Europe/Berlin (default: the machine's)."
     )
     general_model: str | None = _general(
         None, "Model of an OpenAI-compatible server that writes the answers.", flag=True
@@ -105,7 +105,7 @@ class GcrOptions(KgLlmOptions):
     search_options: Any = option(None, "The search's own options, which are given by their names.")
     score_rule: Literal["vocabulary", "allowed"] | None = _model(
         None,
-        "Normalise over the vocabulary, or over what the graph allows (by default as trained).",
+        "Normalise over the vocabulary, or over what the graph allows (default: as trained).",
     )
     length_penalty: float = _model(
         0.0,
@@ -117,11 +117,11 @@ class GcrOptions(KgLlmOptions):
         None, "Time limit in seconds for decoding a question; exceeding it is an error.", gt=0
     )
     budget: int | None = _speed(
-        None, "Number of tokens in a forward pass (by default measured).", ge=1
+        None, "Number of tokens in a forward pass (default: measured).", ge=1
     )
     together: int | None = _speed(
         None,
-        "Number of questions that share a forward pass (by default what suits the device).",
+        "Number of questions that share a forward pass (default: what suits the device).",
         ge=1,
     )
     expand: bool = _weighed(True, "Also return other entities on the same relation path.")
@@ -170,11 +170,11 @@ class KgCotOptions(CardOptions):
 
     reasoner: str | None = option(
         None,
-        "A graph reasoner's folder, or the name of a bundled one (by default what fits the KG).",
+        "A graph reasoner's folder, or the name of a bundled one (default: what fits the KG).",
     )
     paths_each: int = option(1, "Number of paths to each of the K most likely entities.", ge=1)
     answer_threshold: float | None = _share(
-        None, "Minimum score of an answer, relative to the first one (by default the reasoner's)."
+        None, "Minimum score of an answer, relative to the first one (default: the reasoner's)."
     )
 
 
@@ -190,7 +190,7 @@ class DogOptions(KgLlmOptions):
     )
     triplets: int | None = option(
         None,
-        "Number of triplets in the prompt (by default as the model was trained, or 120).",
+        "Number of triplets in the prompt (default: as the model was trained, or 120).",
         ge=1,
     )
     cap: int = option(300, "Number of triplets that are compared with the question.", ge=1)
@@ -207,7 +207,7 @@ class DogOptions(KgLlmOptions):
         None, "Time limit in seconds for the chains of a question.", gt=0
     )
     budget: int | None = _speed(
-        None, "Number of tokens in a forward pass (by default measured).", ge=1
+        None, "Number of tokens in a forward pass (default: measured).", ge=1
     )
 
     @model_validator(mode="after")
@@ -233,14 +233,14 @@ class RankOptions(CardOptions):
     presets: ClassVar[tuple[str, ...]] = ("kg-cot",)
 
     ranker: str | None = option(
-        None, "A path ranker's folder, or the name of a bundled one (by default what suits the KG)."
+        None, "A path ranker's folder, or the name of a bundled one (default: what suits the KG)."
     )
     answer_threshold: float | None = _share(
         None, "Minimum score of an answer, relative to the first one (0.7)."
     )
     refuse_above: float | None = _share(
         None,
-        "Give no answer if the graph lacks it with a higher probability (by default the ranker's).",
+        "Give no answer if the graph lacks it with a higher probability (default: the ranker's).",
     )
     conditions: bool = _weighed(
         True, "Filter answers by the entities, values and superlatives in the question."
@@ -270,7 +270,7 @@ class QueryOptions(MethodOptions):
     asks_whole: ClassVar[bool] = True
     presets: ClassVar[tuple[str, ...]] = ()
 
-    scorer: str | None = option(None, "A plan scorer's folder (by default the bundled one).")
+    scorer: str | None = option(None, "A plan scorer's folder (default: the bundled one).")
     plans: int = option(12, "Number of plans that are run and compared.", ge=1, le=100)
     time_limit: float = _speed(10.0, "Time limit in seconds for each plan.", gt=0)
     sure_from: float = _share(0.6, "Confidence from which no other reading is shown.")

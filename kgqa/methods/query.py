@@ -59,11 +59,13 @@ from kgqa.planning.question_words import (
     measured,
     measures,
     names_class,
+    noun_of_best,
     ranks_by_nothing,
     stems,
     unexplained,
     unsayable,
 )
+from kgqa.planning.repeated_names import by_name, repeat
 from kgqa.planning.requested_columns import RequestedColumns, asked_for, giving
 from kgqa.planning.schema_parts import FoundValue, SchemaParts, value_nodes
 from kgqa.planning.search import PlanSearch
@@ -87,7 +89,14 @@ from kgqa.queries.result import QueryLimits, QueryResult
 from kgqa.queries.run import foresee as foresee_rows
 from kgqa.queries.run import run_shown
 from kgqa.queries.sentence import plural, sentence
-from kgqa.understanding.asked import as_of, as_superlative, asked_of_one, asks_duration, had
+from kgqa.understanding.asked import (
+    as_of,
+    as_superlative,
+    asked_of_one,
+    asks_best,
+    asks_duration,
+    had,
+)
 from kgqa.understanding.clock import today_of
 from kgqa.understanding.literals import stated
 from kgqa.weights import weights
@@ -115,6 +124,7 @@ _TOGETHER = 12  # plans prefetched from an endpoint at once
 _OFFERED, _OFFERED_AMONG = 2, 6  # readings offered, and plans tried for them
 _COMPARED = 6  # plans whose results are compared with the best one's
 _NAMED_ROWS = 8  # rows sampled for a lone table's subject
+_COMPARED_NAMES = 10_000  # rows whose names are compared
 _MOST_ROWS = 100_000  # most rows of a table that is sampled
 UNSAID = "The question cannot be said as one query over this graph's schema."
 NOT_SURE = "No reading of the question fits well enough"
@@ -303,7 +313,7 @@ class Query(Method[QueryOptions]):
                 (passed if may_name(store, name) else unknown).append(name)
         ranked, chosen_by, said = self._meant(asked.text, worth, run)
         ran = time.perf_counter()
-        strange, unsaid = self._unfit(asked, ranked)
+        strange, unsaid = self._unfit(graph, asked, ranked)
         unsure = chosen_by is None and confidence < self.options.sure_from
         return Read(
             ranked, unknown, confidence, (chosen - began, ran - chosen), strange,
@@ -343,6 +353,8 @@ class Query(Method[QueryOptions]):
         plans = [replace(one, plan=giving(one.plan, items, parts)) for one in planned]
         if parts.lasting or parts.made_of:
             plans = [meant for one in plans if (meant := _spelt_out(one, parts)) is not None]
+        if name := parts.repeated:
+            plans = [replace(one, plan=by_name(one.plan, parts.rows, name)) for one in plans]
         if not among:
             return plans
         types = {name for key in graph.keys_of(sorted(among)).tolist() if key >= 0
@@ -395,7 +407,10 @@ class Query(Method[QueryOptions]):
         return [(one, run(one.plan) if result is None else result), *ranked], use, ""
 
     def _unfit(
-        self, asked: _QuestionParts, ranked: Sequence[tuple[ScoredPlan, QueryResult | None]]
+        self,
+        graph: Any,
+        asked: _QuestionParts,
+        ranked: Sequence[tuple[ScoredPlan, QueryResult | None]],
     ) -> tuple[str, str]:
         """Return the requested class or noun that the best plan lacks, and what none can express.
 
@@ -408,6 +423,9 @@ class Query(Method[QueryOptions]):
         strange = self._strange(asked.text, best, result, asked.parts) or self._lacking(asked, best)
         if strange in asked.values:
             strange = ""  # a value that the graph holds is a kind of thing in it
+        noun = stem(strange.rpartition(" ")[2])
+        if noun and self._same_noun(graph, asked.text, best.plan, [noun]):
+            strange = ""
         if not unsaid and not self.nouns:
             unsaid = given_itself(asked.text, best.plan)
         return strange, unsaid
@@ -445,6 +463,8 @@ class Query(Method[QueryOptions]):
         part = WEIGHTS["unknown_name"] ** bool(unknown) * WEIGHTS["passed_over"] ** bool(stray)
         part *= WEIGHTS["unexplained_words"] ** bool(words)
         part *= WEIGHTS["passed_over"] ** (best.vain <= WEIGHTS["vain_cues"])
+        most = {*map(stem, measures(question))} & {*words}  # which the graph has elsewhere
+        part *= WEIGHTS["passed_over"] ** bool(_known(parts) & {word[:5] for word in most})
         if self.nouns:
             return part, unknown, [*stray, *words]
         spans = [*_spans(literals.literals), *units_of(question, literals)]
@@ -456,8 +476,15 @@ class Query(Method[QueryOptions]):
         if plan.is_bare and not properties and not _HAVING.search(question):
             # a whole class, although the graph has more of the words
             part *= WEIGHTS["passed_over"] ** bool(_known(parts) & {word[:5] for word in words})
+        if plan.is_bare and not plan.order and asks_best(asked.bare):
+            part *= WEIGHTS["passed_over"]
         if plan.order and isinstance(plan.order[0].by, PropertyRef):
             part *= WEIGHTS["ranked_by_nothing"] ** ranks_by_nothing(question)
+            if parts.rows:  # "the oldest castle" of a table of homes
+                asked_of = stem(asked_noun(question).partition(" ")[0].lower())
+                part *= WEIGHTS["passed_over"] ** (
+                    bool({noun_of_best(question), asked_of} & {*words})
+                )
         return part, unknown, [*stray, *words]
 
     def _same_noun(self, graph: Any, question: str, plan: Plan, words: Sequence[str]) -> str:
@@ -467,7 +494,8 @@ class Query(Method[QueryOptions]):
         films. A lone table may be named after a file; its rows are then compared by columns and
         names: cars have cylinders and horsepower, and one is a Datsun 610.
         """
-        noun = stem((asked_noun(question) or question).partition(" ")[0].lower())
+        said = asked_noun(question) or noun_of_best(question) or question
+        noun = stem(said.partition(" ")[0].lower())
         if noun not in words or not plan.nodes or not plan.nodes[0]:
             return ""
         encoder = self.resources.sentence_encoder(None)
@@ -523,6 +551,7 @@ class Query(Method[QueryOptions]):
                 literals, named, _ = without_named(stated(asked.question, parts.numbered), names)
                 found = values.find(asked.question, literals.literals)
                 found = _without_bounds(found, literals)
+            literals = _without_limit(asked.question, literals, found)
             last = self._last = key, _QuestionParts(asked, literals, named, found, parts)
         return last[1]
 
@@ -688,6 +717,7 @@ class Query(Method[QueryOptions]):
                 encoder = self.resources.sentence_encoder(None)
                 called = class_words(store, schema, encoder, folder)
             self._parts = SchemaParts(schema, called, value_nodes(store, schema))
+            self._parts.repeated = _repeated_name(store, self._parts)
             self._values = ValueIndex(store, schema)
             self._rows = None
             self._version = version
@@ -697,7 +727,7 @@ class Query(Method[QueryOptions]):
 def _spelt_out(one: ScoredPlan, parts: SchemaParts) -> ScoredPlan | None:
     """Return a plan with two properties for each number made of them, which its nouns then name.
 
-    None if that is no plan.
+    None if the result is not a plan.
     """
     plan = spelt_out(one.plan, parts.index, parts.made_of)
     if plan is None:
@@ -719,6 +749,16 @@ def _without_bounds(found: Sequence[FoundValue], literals: Stated) -> list[Found
         for one in found
         if one.quoted or not any(start < one.end and one.start < end for start, end in bounds)
     ]
+
+
+def _without_limit(question: str, literals: Stated, found: Sequence[FoundValue]) -> Stated:
+    """Return literals without a limit that is part of a stored value: "the 458 Spider"."""
+    if literals.limit is None:
+        return literals
+    values = [span for span in _spans(found) if not question[slice(*span)].isdigit()]
+    if stated(blanked(question, values)).limit == literals.limit:
+        return literals
+    return replace(literals, limit=None)
 
 
 def _by_results(plans: Sequence[ScoredPlan], bare: str, run: Run) -> list[_Ran]:
@@ -825,6 +865,15 @@ def _names_of_rows(store: Any, rows: EntityType) -> list[str]:
     some = keys[np.linspace(0, len(keys) - 1, _NAMED_ROWS).astype(np.int64)] if len(keys) else keys
     names = store.entities(np.unique(some)).names
     return [name for name in names if name and any(map(str.isalpha, name))]
+
+
+def _repeated_name(store: Any, parts: SchemaParts) -> str:
+    """Return the property of the names of a lone table's rows if several have the same, else ""."""
+    rows = parts.index.types.get(parts.rows)
+    if rows is None or not rows.named_by:
+        return ""
+    keys = np.unique(store.instances(rows.name)[:_COMPARED_NAMES])
+    return rows.named_by if repeat(store.entities(keys).names) else ""
 
 
 def _about_rows(store: Any, parts: SchemaParts, encoder: SentenceEncoder) -> NDArray[np.float32]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
+from kgqa.closing import Closing
 from kgqa.errors import IndexFault, ShardDamagedError
 from kgqa.extras import require_llm_packages
 from kgqa.models.locate import SMOLLM
@@ -14,7 +15,6 @@ from kgqa.progress import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Self
 
     from kgqa.config import Settings
     from kgqa.graph.store import GraphStore
@@ -89,7 +89,7 @@ def model_and_adapter(
     return model, adapter
 
 
-class Resources:
+class Resources(Closing):
     """The KG, the settings, and models by name, each loaded once.
 
     ``store`` is None if every question has its own graph. ``open_index`` returns the index that
@@ -116,12 +116,6 @@ class Resources:
         self._kept: dict[tuple[object, ...], Any] = {}
         self._models = models or Models()
         self._opened = ExitStack()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the general LLM and the indexes, and forget the models."""

@@ -283,7 +283,10 @@ def only_agents(store: GraphStore, found: Findings, noun: str) -> Findings | Non
     kept = tuple(one for row, one in enumerate(found.answers) if row in agents)
     ids = {one.id for one in kept}
     paths = [path for path in found.paths if any(each.tail.id in ids for each in path.groundings)]
-    note = f"Of {len(keys)} answers, those are left out that are no {noun} by a fact of the graph."
+    note = (
+        f"Of {len(keys)} answers, {len(agents)} are kept: "
+        f"those that a fact of the graph shows to be {noun}."
+    )
     return replace(found, answers=kept, paths=tuple(paths), notes=(*found.notes, note))
 
 

@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 
 import openai
 
+from kgqa.closing import Closing
 from kgqa.deadline import check_deadline
 from kgqa.errors import GeneralModelError, without_secrets
 from kgqa.permissions import inherit_permissions
@@ -87,7 +88,7 @@ def call_key(
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-class CallCache:
+class CallCache(Closing):
     """A file of replies to earlier calls. Use it in ``with``, or close it.
 
     Raises GeneralModelError, at any time, if the file cannot be used.
@@ -141,14 +142,6 @@ class CallCache:
         with self._lock:
             self._file.close()
 
-    def __enter__(self) -> CallCache:
-        """Return the cache itself."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close the file."""
-        self.close()
-
     def _unusable(self, error: Exception) -> GeneralModelError:
         """Return the error for a cache file that cannot be used."""
         return GeneralModelError(
@@ -179,7 +172,7 @@ async def _bound(response: Any) -> None:
     response.aiter_raw = bounded
 
 
-class GeneralLLM:
+class GeneralLLM(Closing):
     """A client for one model of one server; safe for several threads.
 
     ``base_url`` None is OpenAI's own, which needs a ``key``; a user and password in the URL replace
@@ -291,14 +284,6 @@ class GeneralLLM:
         _started(self._client.close()).result()
         if self._cache is not None:
             self._cache.close()
-
-    def __enter__(self) -> GeneralLLM:
-        """Return the client itself."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close the connections."""
-        self.close()
 
     async def _ask(self, messages: list[dict[str, str]], wanted: dict[str, Any]) -> bytes:
         """Send a chat completion request with retries; return the body of the reply.

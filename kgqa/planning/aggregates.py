@@ -13,10 +13,11 @@ from kgqa.paths.words import relation_phrase
 from kgqa.planning.conditions import says_opposite
 from kgqa.planning.evidence import is_id
 from kgqa.planning.negation import absence, denies_verb, with_last
-from kgqa.planning.orders import MOST, OrderSearch
+from kgqa.planning.orders import OrderSearch
 from kgqa.planning.place_words import KnownPlaces
 from kgqa.planning.question_words import (
     DATE_PART,
+    MOST,
     NO,
     ORDERED,
     PREPOSITION,
@@ -24,6 +25,7 @@ from kgqa.planning.question_words import (
     asks_one,
     asks_order,
     is_year,
+    names_class,
     ordinal,
 )
 from kgqa.planning.two_step_plans import best_first, counted_after
@@ -157,15 +159,18 @@ class WholeSearch:
 
         ``score``: that of all of them.
         """
-        yield ScoredPlan(plan, score)
         how_many = HOW_MANY.match(self._read.question)
+        counted = counted_after(plan) if state.having and how_many else None
+        if counted is not None:
+            yield ScoredPlan(counted, score)
+            if names_class(self._read.question, counted.nodes[0]):
+                return  # how many authors have more than two books: no list of them
+        yield ScoredPlan(plan, score)
         if two := best_first(plan):
             yield ScoredPlan(two, score)
             if how_many and len(two.give) == 1:
                 count = Aggregate("count", two.give[0])  # type: ignore[arg-type]
                 yield ScoredPlan(replace(two, give=(count,)), score)
-        if state.having and how_many and (two := counted_after(plan)):
-            yield ScoredPlan(two, score)
 
     def _near(self, words: re.Pattern[str], place: Place, known: PlaceWords) -> float:
         """Score whether a property is mentioned within five words after ``words``, as "average".
@@ -238,11 +243,18 @@ class WholeSearch:
         known = self._known.of(places)
         if owner != NodeRef(0) and self._near(_DIFFERENT, place, known) > 0:
             yield _Grouped(NodeRef(0), Aggregate("count", place.ref)), group + having
-        grouping = place.of_answer and not self._read.is_name(place)
+        of_rows = self._is_of_rows(place)
+        grouping = place.of_answer and (of_rows or not self._read.is_name(place))
         asked = self._orders.by_nothing and called
-        if grouping and (odds > -2 or asked or self._is_of_each(place)):
+        if grouping and (odds > -2 or asked or of_rows or self._is_of_each(place)):
             odds = self._read.classes[answer][2] + max(odds, -2)
+            if of_rows and self._read.mentions.after(MOST, 1) & {*self._read.class_words(answer)}:
+                odds += WEIGHTS["most_of_class"]  # who has the most of them
             yield _Grouped(place.ref, Aggregate("count", NodeRef(0))), group + odds + having - 1
+
+    def _is_of_rows(self, place: Place) -> bool:
+        """Return whether a property is the name that several rows of a lone table have."""
+        return place.owned == ("class", self._read.parts.rows, self._read.parts.repeated)
 
     def _calculated(
         self, place: Place, places: Sequence[Place]
@@ -340,7 +352,7 @@ class WholeSearch:
         by: list[NodeRef | PropertyRef] = [NodeRef(0)]
         if number.of == NodeRef(0):
             own = (place for place in places if place.of_answer)
-            by = [one.ref for one in own if self._read.asks_for(one)]
+            by = [one.ref for one in own if self._read.asks_for(one) or self._is_of_rows(one)]
         kinds = ["group", "none", *(kind for kind in ("avg", "sum")
                                     if _FUNCTIONS[kind] == number.kind)]  # fmt: skip
         odds = max(whole[kind] for kind in kinds) + having

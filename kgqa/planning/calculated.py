@@ -97,7 +97,8 @@ def as_denied(question: str, schema: GraphSchema) -> str:
     """Rewrite "unassigned" as "not assigned", if a relation is called so, and no flag.
 
     >>> from kgqa.graph.schema import EntityType, GraphSchema, RelationPattern
-    >>> tasks = GraphSchema((EntityType("Task", 3),), (RelationPattern("assignee", "Task", "Dev"),))
+    >>> of_task = RelationPattern("assignee", "Task", "Dev", 3)
+    >>> tasks = GraphSchema((EntityType("Task", 3),), (of_task,))
     >>> as_denied("Which tasks are unassigned?", tasks), as_denied("Unpaid tasks?", tasks)
     ('Which tasks are not assigned?', 'Unpaid tasks?')
     """

@@ -352,7 +352,7 @@ class ConditionSearch:
     def _leads_to(self, node: int, value: FoundValue, pattern: Pattern) -> int:
         """Return 1 if a preposition before a value is that of the relation to ``node``, else 0.
 
-        -1 if it is that of another relation between the same classes: "to Bonn" is no ``from``.
+        -1 if it is that of another relation between the same classes: "to Bonn" is not ``from``.
         Verbs of coming and going do as well: "which trains reach Bonn".
         """
         hop = next((one for one in pattern.hops if one.target == node), None)
@@ -585,7 +585,7 @@ class ConditionSearch:
                     )
                     yield replace(state, having=one, score=score + close[place.ref])
         read = self._read
-        grouped = any(
+        grouped = (bool(read.parts.repeated) and pattern.nodes[0] == read.parts.rows) or any(
             one.of_answer and read.asks_for(one) and not read.is_name(one) for one in places
         )
         for node in range(0 if grouped else 1, len(pattern.nodes)):

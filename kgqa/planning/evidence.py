@@ -23,6 +23,7 @@ from kgqa.planning.question_words import (
     REVENUE,
     Mentions,
     asked_noun,
+    asks_one,
     blanked,
     is_dated,
     is_year,
@@ -35,11 +36,11 @@ from kgqa.planning.schema_parts import ENTITY, FoundValue, Owned, SchemaParts
 from kgqa.queries.check import NUMBERS
 from kgqa.queries.plan import Hop, HopRef, NodeRef, PropertyRef
 from kgqa.queries.values import DATES
-from kgqa.understanding.asked import asks_best, asks_calculated, same_or_different
+from kgqa.understanding.asked import asks_best, asks_calculated, asks_how, same_or_different
 from kgqa.weights import weights
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from kgqa.graph.schema import Property
@@ -199,21 +200,20 @@ class QuestionReading:
             if kind == ENTITY and (not owner or owner in known)
         }
         self.columns = {one for one in held if one and not self.parts.index.properties(one)}
-        for name in held & self.classes.keys():
-            used, *others = self.classes[name]
-            self.classes[name] = [max(used, WEIGHTS["value_class_odds"]), *others]
+
+        def weigh(used: float, words: Iterable[int], *, has_value: bool) -> float:
+            """Return the log-odds of a class or hop; ``words``: the positions of its mentions."""
+            odds, said = WEIGHTS["value_class_odds"], {*words}
+            used = max(used, odds) if has_value else used
+            # "the bank country" is not a country
+            return min(used, odds) if said and said <= self.of_compared else used
+
+        for name, (used, *others) in self.classes.items():
+            used = weigh(used, self.class_words(name), has_value=name in held)
+            self.classes[name] = [used, *others]
         for hop, (used, *others) in self.hops.items():
-            if held & {hop[0], hop[2]}:
-                self.hops[hop] = [max(used, WEIGHTS["value_class_odds"]), *others]
-        for name in self.classes:  # "the bank country" is no country
-            said = {*self.class_words(name)}
-            if said and said <= self.of_compared:
-                used, *others = self.classes[name]
-                self.classes[name] = [min(used, WEIGHTS["value_class_odds"]), *others]
-        for hop, (used, *others) in self.hops.items():
-            said = {*self.mentions.of(hop[1])}
-            if said and said <= self.of_compared:
-                self.hops[hop] = [min(used, WEIGHTS["value_class_odds"]), *others]
+            used = weigh(used, self.mentions.of(hop[1]), has_value=not held.isdisjoint(hop[::2]))
+            self.hops[hop] = [used, *others]
 
     @cached_property
     def item_words(self) -> set[int]:
@@ -464,10 +464,11 @@ class QuestionReading:
     def _is_asked(self, place: Place) -> bool:
         """Return whether the question's first noun is the name of a property; not remembered."""
         words = [one for one in relation_phrase(place.property.name).split() if not one.isdigit()]
-        if place.property.type == "boolean" and self._is_adjective(place):
+        if self._is_of_things(place):
             return False
-        if self.numbered_words & {*self.words_of(place)}:
-            return False  # "which 3 room flats"
+        aged = self._how == "old" and words[-1:] == ["age"]
+        if self._how and (aged or measured(self._how, place.property.name)):
+            return place.is_number
         asked = [self.question, self._without_best if place.is_number else ""]
         if any(names_class(question, " ".join(words)) for question in asked):
             return True
@@ -482,6 +483,20 @@ class QuestionReading:
         after = asked_noun(self.question).split()[len(words) :][:1]  # not "which outing starts"
         return {*after} <= _VERBS and names_class(self.question, " ".join(words))
 
+    def _is_of_things(self, place: Place) -> bool:
+        """Return whether a property's word stands for things: "which furnished flats".
+
+        So it does as a number's noun ("which 3 room flats"), and where a named class is called
+        like its text.
+        """
+        if place.property.type == "boolean" and self._is_adjective(place):
+            return True
+        if self.numbered_words & {*self.words_of(place)}:
+            return True
+        type_ = self.parts.index.types.get(place.owned[1])
+        same = place.property.type == "text" and stems(place.property.name) == stems(place.owned[1])
+        return same and type_ is not None and bool(type_.names or type_.named_by)
+
     @cached_property
     def numbered_words(self) -> set[int]:
         """The positions of the words right after a number that is a value, and no limit."""
@@ -492,6 +507,12 @@ class QuestionReading:
         """Return whether a class stands right after a flag's name: "which furnished flats"."""
         after = {at + 1 for at in self.words_of(place)}
         return any(after & words for words in self.class_mentions.values())
+
+    @cached_property
+    def _how(self) -> str:
+        """The adjective of "how big is the biggest boat?", "" for other questions."""
+        single = asks_best(self.question) and asks_one(self.question)
+        return asks_how(self.question) if single else ""
 
     @cached_property
     def _without_best(self) -> str:

@@ -12,10 +12,17 @@ from kgqa.lexicon.english import words as english_words
 from kgqa.paths.words import relation_phrase
 from kgqa.planning.evidence import MOST_ODDS, is_id
 from kgqa.planning.place_words import says_age
-from kgqa.planning.question_words import ORDERED, is_dated, ranks_by_nothing, superlative
+from kgqa.planning.question_words import (
+    MOST,
+    ORDERED,
+    is_dated,
+    measures,
+    ranks_by_nothing,
+    superlative,
+)
 from kgqa.queries.plan import Item, NodeRef, PropertyRef
 from kgqa.queries.values import DATES
-from kgqa.understanding.asked import asks_best, took_time
+from kgqa.understanding.asked import asks_best, asks_oldest, took_time
 from kgqa.weights import weights
 
 if TYPE_CHECKING:
@@ -27,7 +34,6 @@ if TYPE_CHECKING:
     from kgqa.queries.plan import Aggregate
 
 WEIGHTS = weights("planning")
-MOST = re.compile(r"most|fewest|least")
 _COORDINATES = english_words("coordinates")
 _ORDERS = 4  # orders kept of one output
 _FIRST = re.compile(r"\b(?:first|earliest)\b", re.I)
@@ -48,6 +54,8 @@ class OrderSearch:
         self._read, self._known = reading, known
         self._best = reading.mentions.of_best - reading.numbered_words
         self._near = self._best if ORDERED.search(reading.question) else set()
+        most = reading.mentions.after(MOST, 1)  # "which year has the most visitors?"
+        self._most = bool(most) and bool(measures(reading.question))
         self.by_nothing = not reading.plain and ranks_by_nothing(reading.question)
 
     def orders(
@@ -117,7 +125,8 @@ class OrderSearch:
         if place.property.many:
             many = said and not _COMMON.search(question)
             return replace(place.ref, part="size"), weight if many else -MOST_ODDS
-        if self._has_no_best(place) or (is_id(place) and not said):
+        barred = self._is_of_other(place) or (not said and self._is_beside_age(place, known))
+        if barred or self._has_no_best(place) or (is_id(place) and not said):
             return place.ref, -MOST_ODDS
         if _AGED.search(question) and known.aged and says_age(place):
             weight = max(weight, 0.0)  # the question can mean nothing else
@@ -129,6 +138,14 @@ class OrderSearch:
             # "the most hours" is a sum of hours, "most expensive" is none
             weight += WEIGHTS["order_by_summed"]
         return place.ref, self._dated(place, weight, descending)
+
+    def _is_of_other(self, place: Place) -> bool:
+        """Return whether "the most" is about another property than the one that is asked for."""
+        return self._most and self._read.asks_for(place) and not self._is_most(place)
+
+    def _is_beside_age(self, place: Place, known: PlaceWords) -> bool:
+        """Return whether a property is a time of what the oldest has an age of."""
+        return asks_oldest(self._read.question) and says_age(place) and known.is_beside_age(place)
 
     def _of_best(self, place: Place) -> float:
         """Score an order's property by whether a superlative may be about its owner.

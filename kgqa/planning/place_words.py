@@ -45,6 +45,20 @@ class PlaceWords:
         """Whether any property is a time or an age."""
         return any(map(says_age, self.places))
 
+    def is_beside_age(self, place: Place) -> bool:
+        """Return whether a property is a time, not of a birth, of what has an age, too.
+
+        The oldest winner of a prize is not the one of the earliest year.
+        """
+        words = {*relation_phrase(place.property.name).split()}
+        return place.ref.owner in self._with_age and not words & {"age", "birth", "born"}
+
+    @cached_property
+    def _with_age(self) -> set[object]:
+        """The nodes and hops with a property that says an age."""
+        ages = (one for one in self.places if "age" in relation_phrase(one.property.name).split())
+        return {one.ref.owner for one in ages}
+
     @cached_property
     def answer_names(self) -> set[str]:
         """The names of the requested class's properties."""

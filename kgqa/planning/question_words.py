@@ -15,7 +15,7 @@ from kgqa.lexicon.english import words as english_words
 from kgqa.lexicon.lemmas import stem, verb
 from kgqa.paths.words import relation_phrase
 from kgqa.queries.sentence import PAST_VERBS
-from kgqa.understanding.asked import has_lasted, took_time
+from kgqa.understanding.asked import asks_best, has_lasted, took_time, without_how
 from kgqa.understanding.literals import short_year
 from kgqa.weights import weights
 
@@ -126,6 +126,7 @@ _ORDINAL = re.compile(
     rf"\b(?:({'|'.join(_ORDINALS)})|(\d{{1,2}})(?:nd|rd|th))[ -](?:\w{{2,}}est|most|least)\b",
     re.IGNORECASE,
 )
+MOST = re.compile(r"most|fewest|least")
 _EACH = re.compile(r"each|every|per|respective\w*")
 PARTICIPLE = re.compile(
     r"\w+(?:ed|en|wn|ght|ung)|made|led|won|put|run|read|sort|order|group|paid|sold|held|built|sent|kept|left|spent|lent|born|done"
@@ -152,6 +153,7 @@ _QUANTITIES = english_words("quantities")
 _NUMBERS = english_words("numbers")
 _NOUN_OF_VERB = re.compile(r"(\w{4,}[ts])ure|(\w{5,})[ae]nce")
 _JOINING = english_words("joining")
+_RANKS = english_words("ranks")
 
 
 _WORD = re.compile(r"[^\W_a-z]{2,}(?![a-z])|[^\W_A-Z]+|[A-Z][^\W_A-Z]*")  # camelCase, too
@@ -417,11 +419,12 @@ def asks_one(question: str) -> bool:
 
     >>> asks_one("Which doctor was hired first?"), asks_one("Which doctors are the oldest?")
     (True, False)
-    >>> asks_one("cheapest flat?")
-    True
+    >>> asks_one("cheapest flat?"), asks_one("How big is the biggest flat?")
+    (True, True)
     """
+    question = without_how(question)
     first, _, rest = question.lower().strip().removeprefix("the ").partition(" ")
-    if _SUPERLATIVE.fullmatch(first):
+    if first == "first" or _SUPERLATIVE.fullmatch(first):
         question = f"which {rest}"
     match = re.match(r"\W*(?:which|what) (\w+)\b(?! of)|\W*who\b(?! are\b)", question, re.I)
     many = r"(?!(?:is|was|has|does)$)(?:.*[^s]s|are|were)"
@@ -559,7 +562,8 @@ _OF_WHAT = (
     ("larg|big|bigg|small", "size area capacity population amount"),
     ("cheap|expensive|dear|cost|worth|valuable", " ".join(english_words("prices"))),
     ("paid|pay|earn|money", "salary wage pay income amount"),
-    ("fast|slow", "speed"), ("rich|wealth", "wealth worth income"), ("strong", "alcohol strength"),
+    ("fast|slow", "speed"), ("powerful|horsepower", "hp horsepower power"),
+    ("rich|wealth", "wealth worth income"), ("strong", "alcohol strength"),
     ("deep|shallow", "depth"), ("wid|narrow", "width"), ("hot|hott|warm|cold", "temperature"),
     ("northernmost|southernmost", "latitude"), ("easternmost|westernmost", "longitude"),
     ("populous|inhabitant|resident", "population"), ("(?:holds?|seats?) the most", "capacity seat"),
@@ -631,11 +635,16 @@ TIME = re.compile(  # not a running time, nor a sentiment
 )
 
 
+_DAYS = 366
+
+
 def is_dated(property_: Property) -> bool:
     """Return whether a property states a time."""
     name = relation_phrase(property_.name)  # ``built_yr`` is a year
-    years = property_.type == "integer" and bool(property_.examples)
-    years = years and all(map(is_year, property_.examples))
+    whole = property_.type == "integer" and bool(property_.examples)
+    years = whole and all(map(is_year, property_.examples))
+    if whole and all(isinstance(one, int) and 0 < one < _DAYS for one in property_.examples):
+        return False  # a day of birth, without its month and year
     return years or property_.type in ("date", "datetime") or bool(TIME.search(name))
 
 
@@ -666,6 +675,8 @@ def superlative(question: str, property_: Property, descending: bool) -> float:
         much, little = little, much  # there the longest is there since the earliest date
     if much == little:
         return 0.0
+    if _RANKS.intersection(relation_phrase(property_.name).split()):  # the highest has rank 1
+        return WEIGHTS["superlative_direction"] * (1 if descending != much else -1)
     return WEIGHTS["superlative_adjective"] * (1 if descending == much else -1)
 
 
@@ -700,6 +711,25 @@ def asked_noun(question: str) -> str:
     return question[match.end() :] if match else ""
 
 
+def noun_of_best(question: str) -> str:
+    """Return the noun that a superlative is about, "" if none stands right after it.
+
+    >>> noun_of_best("oldest house"), noun_of_best("Who sails the most expensive boat?")
+    ('house', 'boat')
+    >>> noun_of_best("Which boat is the fastest?"), noun_of_best("Who won the most races?")
+    ('', '')
+    """
+    words = Mentions(question).words
+    for at, word in enumerate(words):
+        far = at + 1 + bool(MOST.fullmatch(word))
+        if asks_best(word) and far < len(words) and words[far] not in _FUNCTION:
+            graded = far == at + 1 or any(measured(words[at + 1], noun) for noun in _MEASURES)
+            return words[far] if graded else ""
+    return ""
+
+
+_FUNCTION = english_words("small")
+_MEASURES = frozenset(noun for _, nouns in _OF_WHAT for noun in nouns.split())
 _PERSONS = english_words("persons")
 _VERB_END = re.compile(r"(?<=\w{3})(?:e|es|s|ed|ing)$")
 

@@ -83,6 +83,7 @@ class SchemaParts:
         self.index = SchemaIndex(schema)
         self.lasting = False  # whether it has the durations of :meth:`with_durations`
         self.made_of: dict[str, tuple[str, Sign, str]] = {}  # numbers of :meth:`with_calculated`
+        self.repeated = ""  # the property of the names of :attr:`rows`, if several have the same
         self.value_nodes = value_nodes or {}
         self.called = called or ClassWords()
         self.classes = {
@@ -121,7 +122,7 @@ class SchemaParts:
         if schema == self.index.schema:
             return self
         parts = SchemaParts(schema, self.called, self.value_nodes)
-        parts.lasting = True
+        parts.lasting, parts.repeated = True, self.repeated
         return parts
 
     def with_calculated(self, question: str) -> tuple[str, SchemaParts]:
@@ -133,7 +134,8 @@ class SchemaParts:
         if found is None:
             return question, self
         parts = SchemaParts(found.schema, self.called, self.value_nodes)
-        parts.lasting, parts.made_of = self.lasting, {found.name: found.made_of}
+        parts.lasting, parts.repeated = self.lasting, self.repeated
+        parts.made_of = {found.name: found.made_of}
         return found.question, parts
 
     def without(self, names: AbstractSet[str]) -> SchemaParts:

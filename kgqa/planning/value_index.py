@@ -239,7 +239,9 @@ class ValueIndex:
                 continue
             taken.append((run.start, run.end))  # "phone calls" are not of the kind "call"
         found = [
-            replace(one, holds=self._held(one)) if bound_before(question, one.start) else one
+            replace(one, holds=self._held(one, same=bool(said["same"])))
+            if (said := bound_before(question, one.start))
+            else one
             for one in self._with_steps(found)
         ]
         return sorted(found, key=lambda one: one.start)
@@ -350,10 +352,12 @@ class ValueIndex:
         stems_ = [stem(word[0].lower()) for word in words]
         return any(tuple(stems_[:size]) in self._called for size in (1, 2)[: len(stems_)])
 
-    def _held(self, value: FoundValue) -> dict[tuple[str, str], Value]:
+    def _held(self, value: FoundValue, *, same: bool) -> dict[tuple[str, str], Value]:
         """Return by class and property the single values of the entity that a text names.
 
-        Nothing for classes of which it names several entities.
+        Nothing for classes of which it names several entities. ``same``: whether the question asks
+        for the same value, which alone may be a text; else one text is read if there is nothing
+        else, because a bound is a thing with values.
         """
         held: dict[tuple[str, str], Value] = {}
         named = {class_: ids for (kind, class_, _), ids in value.fields.items() if kind == ENTITY}
@@ -361,11 +365,14 @@ class ValueIndex:
             if len(ids) != 1 or class_ not in self._types:
                 continue
             keys = self._store.keys_of(list(ids))
-            for property_ in self._types[class_].properties:
-                if property_.type in (*NUMBERS, *DATES, "text") and not property_.many:
-                    _, values = self._store.property_values(keys, property_.name)
-                    if values:
-                        held[class_, property_.name] = values[0]
+            single = [one for one in self._types[class_].properties if not one.many]
+            measures = [one for one in single if one.type in (*NUMBERS, *DATES)]
+            for property_ in (*measures, *(one for one in single if one.type == "text")):
+                if property_.type == "text" and held and not same:
+                    break
+                _, values = self._store.property_values(keys, property_.name)
+                if values:
+                    held[class_, property_.name] = values[0]
         return held
 
     def _with_steps(self, found: Sequence[FoundValue]) -> list[FoundValue]:

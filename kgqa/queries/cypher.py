@@ -1,8 +1,8 @@
 """Translates a plan to Cypher: one read-only statement for Neo4j 5.
 
-Names of the schema stand in backticks where they are more than letters, and values are parameters
-or literals: neither can be read as Cypher. What the statement means is what
-:mod:`kgqa.queries.execute` says; where Cypher's own habits differ, the statement says more:
+Names of the schema stand in backticks where they are more than letters, and values are literals:
+neither can be read as Cypher. What the statement means is what :mod:`kgqa.queries.execute` says;
+where Cypher's own habits differ, the statement says more:
 
 - along a chain nodes are different (``<>``), which Cypher asks of relationships only;
 - each chain is a ``MATCH`` of its own, as one relationship may be in two chains;
@@ -17,7 +17,8 @@ or literals: neither can be read as Cypher. What the statement means is what
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import count
 from typing import TYPE_CHECKING, Any, cast
 
 from kgqa import cypher
@@ -43,7 +44,7 @@ from kgqa.queries.plan import (
 from kgqa.queries.values import DATE_PARTS, DATES, MOMENTS, interval_texts, lasting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from kgqa.graph.schema import GraphSchema
     from kgqa.queries.plan import Hop, Item, Operator
@@ -57,51 +58,25 @@ _ELEMENT = re.compile(r"#\d+")  # the id of an attached node without an id prope
 _WHOLE = 1 << 63  # the bound of integers in Cypher
 
 
-@dataclass(frozen=True, slots=True)
-class Cypher:
-    """A Cypher statement; ``parameters`` is empty if its values are literals."""
+def cypher_of(plan: Plan, schema: GraphSchema | SchemaIndex) -> str:
+    """Translate ``plan`` to one read-only statement of Cypher, which runs in Neo4j Browser.
 
-    text: str
-    parameters: dict[str, Any]
-
-
-def cypher_of(
-    plan: Plan, schema: GraphSchema | SchemaIndex, *, inline: bool = True, limit: int | None = None
-) -> Cypher:
-    """Translate ``plan`` to one read-only statement of Cypher.
-
-    ``inline``: values as literals, for Neo4j Browser, otherwise as parameters. ``limit``: of rows,
-    if the plan has none or a greater one. Raises PlanError if the plan does not fit the schema or
-    needs several statements.
+    Raises PlanError if the plan does not fit the schema or needs several statements.
     """
     index = schema if isinstance(schema, SchemaIndex) else SchemaIndex(schema)
     check(plan, index)
-    values = _Values(inline)
-    lines = _Statement(plan, index, values, limit).lines()
-    return Cypher("\n".join(lines), values.parameters)
+    return "\n".join(_Statement(plan, index, count(1)).lines())
 
 
-class _Values:
-    """The literals or parameters of a statement, and a counter for its variables."""
-
-    def __init__(self, inline: bool) -> None:
-        self._inline = inline
-        self.parameters: dict[str, Any] = {}
-        self.variables = 0
-
-    def put(self, value: Any) -> str:
-        """Return a value as a literal, or as a new parameter."""
-        if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= _WHOLE:
-            value = float(value)
-        if not self._inline:
-            name = f"p{len(self.parameters) + 1}"
-            self.parameters[name] = value
-            return f"${name}"
-        if isinstance(value, list):
-            return "[" + ", ".join(map(self.put, value)) + "]"
-        if isinstance(value, str):
-            return cypher.literal(value)
-        return str(value).lower().replace("e+", "e")
+def _literal(value: Any) -> str:
+    """Return a value, or a list of them, as a literal."""
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= _WHOLE:
+        value = float(value)
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_literal, value)) + "]"
+    if isinstance(value, str):
+        return cypher.literal(value)
+    return str(value).lower().replace("e+", "e")
 
 
 def quoted(name: str) -> str:
@@ -119,11 +94,9 @@ def _in_backticks(name: str) -> str:
 class _Statement:
     """Writes the Cypher of one plan: names of variables, clauses and expressions."""
 
-    def __init__(
-        self, plan: Plan, index: SchemaIndex, values: _Values, limit: int | None = None
-    ) -> None:
-        self.plan, self.index, self.values = plan, index, values
-        self.limit = plan.limit if limit is None else min(plan.limit or limit, limit)
+    def __init__(self, plan: Plan, index: SchemaIndex, numbers: Iterator[int]) -> None:
+        """``numbers``: of the variables, shared with the plan that this one continues."""
+        self.plan, self.index, self._numbers = plan, index, numbers
         self.nodes = [self._variable(name) for name in plan.nodes]
         self.hops = [self._variable(hop.relation) for hop in plan.all_hops]
         self.members: dict[PropertyRef, str] = {}
@@ -134,10 +107,9 @@ class _Statement:
 
     def _variable(self, name: str) -> str:
         """Return a new variable named after a class or relation."""
-        self.values.variables += 1
         plain = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
         plain = plain if plain[:1].isalpha() else "node"
-        return f"{plain}{self.values.variables}"
+        return f"{plain}{next(self._numbers)}"
 
     # -- the statement -----------------------------------------------------------------------
 
@@ -149,7 +121,7 @@ class _Statement:
         plan = self.plan
         lines = []
         if plan.first is not None:
-            before = _Statement(plan.first, self.index, self.values)
+            before = _Statement(plan.first, self.index, self._numbers)
             lines = before.lines(start=self.nodes[0])
             self.bound.add(0)
         lines += self._averages()
@@ -170,12 +142,12 @@ class _Statement:
         if distinct or not start:
             self.named |= dict(given)
         order = self._order()
-        if order and (plan.order or self.limit is not None):
+        if order and (plan.order or plan.limit is not None):
             lines.append("ORDER BY " + ", ".join(order))
         if plan.skip:
             lines.append(f"SKIP {plan.skip}")
-        if self.limit is not None:
-            lines.append(f"LIMIT {self.limit}")
+        if plan.limit is not None:
+            lines.append(f"LIMIT {plan.limit}")
         return lines
 
     def _averages(self) -> list[str]:
@@ -326,12 +298,12 @@ class _Statement:
         kind = quoted(pattern.kind) if pattern.kind else ""
         said = ""
         if pattern.stored:
-            said = f" {{{kind}: {self.values.put(hop.relation)}}}"
+            said = f" {{{kind}: {_literal(hop.relation)}}}"
         elif pattern.kind and hop.repeated:
             raise PlanError("This plan cannot be written as one statement of Cypher.")
         elif pattern.kind:  # the type's other relationships, without a relation's name
             known = self.index.said_by(hop.relation)
-            said = f" WHERE NOT coalesce({name}.{kind}, '') IN {self.values.put(known)}"
+            said = f" WHERE NOT coalesce({name}.{kind}, '') IN {_literal(known)}"
         return f"-[:{type_}*{said}]-" if hop.repeated else f"-[{name}:{type_}{said}]-"
 
     def _different(self) -> list[str]:
@@ -593,11 +565,11 @@ class _Statement:
             if value[1:] not in numbers
         ]
         names = [*self._name_texts(item), *([f"{self.item(item)}.id"] if own else [])]
-        put = self.values.put(texts) if texts else ""
+        put = _literal(texts) if texts else ""
         tests = [f"{name} IN {put}" for name in names] if texts else []
         if numbers:
             number = f"split(elementId({self.item(item)}), ':')[2]"
-            tests.append(f"{number} IN {self.values.put(numbers)}")
+            tests.append(f"{number} IN {_literal(numbers)}")
         return tests
 
     def _names(self, item: NodeRef) -> list[str]:
@@ -645,7 +617,7 @@ class _Statement:
                     return f"({one} {operator} {two})"
                 return f"CASE {two} WHEN 0 THEN null ELSE toFloat({one}) / {two} END"
             case float() | int():
-                return self.values.put(item)
+                return _literal(item)
         raise TypeError(item)
 
     def _dates(self, item: Arithmetic) -> tuple[Property, Property] | None:
@@ -715,17 +687,17 @@ class _Statement:
             tests = [self._in_interval(text, operator, str(v), kind) for v in values]
             return tests[0] if len(tests) == 1 else "(" + " OR ".join(tests) + ")"
         if operator in _TEXT:
-            lowered = self.values.put(str(values[0]).lower())
+            lowered = _literal(str(values[0]).lower())
             return f"toLower({text}) {_TEXT[operator]} {lowered}"
         if kind is not None and type_ == "duration":
             mine = self._compared(text, replace(kind, many=False))
-            sizes = [self._compared(self.values.put(v), Property("", "duration")) for v in values]
+            sizes = [self._compared(_literal(v), Property("", "duration")) for v in values]
             if operator == "in":
                 return f"{mine} IN [{', '.join(sizes)}]"
             return f"{mine} {operator} {sizes[0]}"
         if operator == "in":
-            return f"{text} IN {self.values.put(list(values))}"
-        return f"{text} {operator} {self.values.put(values[0])}"
+            return f"{text} IN {_literal(list(values))}"
+        return f"{text} {operator} {_literal(values[0])}"
 
     def _in_interval(self, text: str, operator: str, literal: str, kind: Property) -> str:
         """Return a comparison of a date or time with an interval, such as a year."""
@@ -742,9 +714,9 @@ class _Statement:
     def _span(self, text: str, literal: str, kind: Property) -> tuple[str, str, str]:
         """Return the expressions of a date or time and of the interval's start and end."""
         first, after = interval_texts(literal)
-        start = self.values.put(first)
+        start = _literal(first)
         if not kind.instants:
-            return f"toString({text})", start, self.values.put(after)
+            return f"toString({text})", start, _literal(after)
         if kind.type == "time":
             raise PlanError("This plan cannot be written as one statement of Cypher.")
         text, form = self._ordered(text, kind), "datetime"
@@ -752,5 +724,5 @@ class _Statement:
             text, form = f"localdatetime({text})", "localdatetime"
         start = f"{form}({start})"
         if not after.endswith("~"):
-            return text, start, f"{form}({self.values.put(after)})"
+            return text, start, f"{form}({_literal(after)})"
         return text, start, f"{start} + duration('PT{lasting(literal) or '0.000000001'}S')"

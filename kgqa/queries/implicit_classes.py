@@ -253,13 +253,6 @@ class _Classing:
                 found.append(_Slot(name, False, np.unique(self._tails[places])))
         return [one for one in found if len(one.keys)]
 
-    def _classes_of(self, keys: IntArray) -> IntArray:
-        """Return the class number of each key, -1 for a key without relations."""
-        places = np.searchsorted(self._keys, keys).clip(max=max(0, len(self._keys) - 1))
-        if not len(self._keys):
-            return np.full(len(keys), -1, dtype=np.int64)
-        return np.where(self._keys[places] == keys, self._class_of[places], -1)
-
     def _join_ids(self) -> None:
         """Join classes whose members' ids begin with the same word."""
         first: dict[str, int] = {}

@@ -64,5 +64,5 @@ def run_shown(
         return run_on_endpoint(plan, store, index, limits, until)
     result = run_plan(plan, store, index, limits)
     with suppress(PlanError):  # rows are exact on every store
-        result = replace(result, cypher=cypher_of(plan, stored or index).text)
+        result = replace(result, cypher=cypher_of(plan, stored or index))
     return result

@@ -173,10 +173,11 @@ class _Words:
         """Return the right side of a comparison in words; ids of known entities as their names."""
         if not isinstance(right, tuple):
             return self.item(right)
-        return " or ".join(
+        every = (
             said_name(self._names[one]) if one in self._names else quoted_value(one)
             for one in right
         )
+        return " or ".join(dict.fromkeys(every))  # several rows of one name
 
     def _comparison(self, comparison: Comparison) -> str:
         """Return a comparison in words."""

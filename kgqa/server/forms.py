@@ -21,7 +21,7 @@ _STATEMENT = 20_000  # characters, or triples
 class KgForm(Options):
     """A KG."""
 
-    kg: str | None = option(None, "The KG's name (by default the only KG).")
+    kg: str | None = option(None, "The KG's name (default: the only KG).")
 
 
 class TurnForm(Options):
@@ -97,7 +97,7 @@ class PathsForm(KgForm):
     limit: int = option(50, "Paths at most.", ge=1, le=500)
     offset: int = option(0, "Paths that are passed over.", ge=0)
     direction: Direction | None = option(
-        None, "Direction in which edges are followed (by default the KG's)."
+        None, "Direction in which edges are followed (default: the KG's)."
     )
     mediators: Mediators = option("collapse", "Whether mediators are collapsed or kept.")
 

@@ -6,10 +6,9 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kgqa.errors import AdapterMismatchError, DataError
+from kgqa.methods.base import path_format, walk_rules
 from kgqa.models.adapter import ADAPTERS, AdapterCard, preset
 from kgqa.models.prompt import GRAPH
-from kgqa.paths.format import PathFormat
-from kgqa.paths.walk import WalkRules
 from kgqa.progress import Progress, Silent
 from kgqa.questions.base import Question, is_held_out
 from kgqa.questions.graphs import own_store
@@ -27,11 +26,7 @@ if TYPE_CHECKING:
     from kgqa.graph.store import GraphStore
     from kgqa.methods.dog.graph import GraphFilter
     from kgqa.models.kg_llm import KgLLM
-
-
-def format_of(card: AdapterCard) -> PathFormat:
-    """Return the path format that a model with ``card`` writes."""
-    return PathFormat(start=card.start, end=card.end)
+    from kgqa.paths.walk import WalkRules
 
 
 def rules_of(info: KGInfo, card: AdapterCard, options: ExampleOptions) -> WalkRules:
@@ -40,11 +35,7 @@ def rules_of(info: KGInfo, card: AdapterCard, options: ExampleOptions) -> WalkRu
     A KG states its own walk direction; only a published preset overrides it.
     """
     published = options.preset not in (None, *CHAIN_PRESETS)
-    return WalkRules(
-        hops=options.hops or card.hops,
-        direction=options.direction or (card.direction if published else info.direction),
-        mediators=options.mediators or card.mediators,
-    )
+    return walk_rules(info, card, options, card_decides=published)
 
 
 def about(info: KGInfo) -> str:
@@ -105,7 +96,7 @@ def gather(
         else:
             selection, per_question = options.selection
             made, report = build_examples(
-                store, questions, rules, format_of(card),
+                store, questions, rules, path_format(card),
                 per_question=per_question, selection=selection, seed=options.seed, progress=shown,
             )  # fmt: skip
         reports[apart].add(report)
@@ -219,7 +210,7 @@ def train_adapter(
         kg_llm.with_card(card),
         gathered.train,
         gathered.held,
-        format_of(card),
+        path_format(card),
         out,
         options.settings,
         data=gathered.described,
@@ -239,7 +230,7 @@ def _graph_filter(
 
     encoder = load_sentence_encoder(options.encoder, device=device, cache=cache, progress=progress)
     most = options.triplets or TRIPLETS
-    return GraphFilter(encoder, format_of(card), hops=options.hops or card.hops, most=most)
+    return GraphFilter(encoder, path_format(card), hops=options.hops or card.hops, most=most)
 
 
 def _model(

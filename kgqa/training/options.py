@@ -260,7 +260,7 @@ class LearnOptions(Options):
     )
     adapter: bool = flag(False, "Also train an adapter for the method gcr, on the questions.")
     start_from: str | None = option(
-        None, "The path ranker that is fitted: a name or a folder (by default what suits the KG)."
+        None, "The path ranker that is fitted: a name or a folder (default: what suits the KG)."
     )
     encoder: str | None = option(None, "The sentence encoder that it was trained with (MiniLM).")
     learning_rate: float = option(1e-3, "Learning rate.", gt=0)

@@ -106,6 +106,33 @@ def asks_when(question: str) -> bool:
     return bool(_WHEN.match(question))
 
 
+_ONE = re.compile(
+    rf"\W*(?:(?:who|what|which)(?:\s+(?:is|was)|['’]s)\s+the\b"
+    rf"|(?:what|which)\s+(?!{_VERB}\b)(?P<noun>(?:[^\W\d_]+\s+){{0,2}}?[^\W\d_]+)"
+    r"\s+(?:of|in|is|was|does|did|do|has|had|will)\b)",
+    re.IGNORECASE,
+)
+
+
+def asks_for_one(question: str) -> bool:
+    """Return whether a question asks for a single thing: a time, or a noun in the singular.
+
+    >>> asks_for_one("When did Ann leave?"), asks_for_one("Who was the first captain of Delta?")
+    (True, True)
+    >>> asks_for_one("What year did Ann leave?"), asks_for_one("What prizes did Ann win?")
+    (True, False)
+    >>> asks_for_one("What did Ann win?"), asks_for_one("Who are the owners of Delta?")
+    (False, False)
+    """
+    if asks_when(question):
+        return True
+    found = _ONE.match(question)
+    if found is None:
+        return False
+    noun = (found["noun"] or "").lower().rpartition(" ")[2]
+    return stem(noun) == noun or noun.endswith("ie")  # not a plural; "movie" has another stem
+
+
 _LASTING = re.compile(
     r"\b(?:durations?|how long|(?:long|short)e(?:r|st))\b"
     r"|\bhow many (?:days|weeks|months|years)\b"
@@ -464,6 +491,36 @@ def asks_best(question: str) -> bool:
     False
     """
     return bool(BEST.search(question))
+
+
+_OLDEST = re.compile(r"\b(?:young|old)est\b", re.I)
+_HOW = re.compile(r"\W*(?:how (?!many\b)(\w+)|when)\b", re.I)
+_HOW_IS = re.compile(r"(?:how \w+|when) (?:is|was|did|does|were|are) (?:the )?", re.I)
+
+
+def asks_oldest(question: str) -> bool:
+    """Return whether a question asks for the oldest or the youngest."""
+    return bool(_OLDEST.search(question))
+
+
+def asks_how(question: str) -> str:
+    """Return the adjective that a question begins with after "how", "" if there is none.
+
+    >>> asks_how("How big is the biggest boat?"), asks_how("How much is it?"), asks_how("How many?")
+    ('big', 'expensive', '')
+    """
+    match = _HOW.match(question)
+    how = (match[1] or "").lower() if match else ""
+    return "expensive" if how == "much" else how
+
+
+def without_how(question: str) -> str:
+    """Return a question without "how big is the" or "when was the" at its beginning.
+
+    >>> without_how("How big is the biggest boat?"), without_how("When did Ann leave?")
+    ('biggest boat?', 'Ann leave?')
+    """
+    return _HOW_IS.sub("", question, count=1) if _HOW.match(question) else question
 
 
 _FEW = re.compile(rf"\b(?:top|best|bottom) (?:\d+|{'|'.join(sorted(words('numbers')))})\b", re.I)

@@ -243,7 +243,7 @@ def stated(question: str, numbered: Set[str] = frozenset()) -> Stated:
 
     >>> stated("the three products over 1.5 million").limit, stated("Which rank best? List the top 5.").limit
     (3, 5)
-    >>> stated("two room flats").limit, stated("two room flats", {"room"}).limit
+    >>> stated("List two room flats").limit, stated("List two room flats", {"room"}).limit
     (2, None)
     >>> [(one.value, one.operator) for one in stated("orders between 5 and 10, after 1997").literals]
     [(5, '>='), (10, '<='), (1997, '>')]

@@ -21,10 +21,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from kgqa.cli.terminal import TerminalProgress
 from kgqa.config import Settings
+from kgqa.methods.base import path_format
 from kgqa.models.adapter import AdapterCard
 from kgqa.models.kg_llm import NO_ADAPTER, load_kg_llm
 from kgqa.models.pretrained import quiet
-from kgqa.training.adapters import format_of
 from kgqa.training.fit import collated, save_model
 from kgqa.training.loop import Fit, Schedule
 from kgqa.trie.lexicon import PathLexicon
@@ -244,7 +244,7 @@ def train(_: Path, out: Path, steps: int) -> None:
         AdapterCard(), tail_temperature=math.inf, direction="both",
         calibration_slope=slope, calibration_shift=shift,
     )  # fmt: skip
-    lexicon = PathLexicon(kg_llm.encoder, format_of(card))
+    lexicon = PathLexicon(kg_llm.encoder, path_format(card))
     random = Random(5)
     checks = [
         branching(domain, asked, lexicon, kg_llm.prompt_ids, None)

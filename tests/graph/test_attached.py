@@ -386,7 +386,7 @@ class TestAsItIsTaken:
                 bills = store.instances("Bill")
                 rows, values = store.property_values(bills, "freight")
                 assert (len(rows), sum(values)) == (198, 50 * 100.5 - 7 / 4 - 9 / 4)  # type: ignore[arg-type]
-                text = cypher_of(parse_plan("Bill | give sum Bill.freight"), store.schema()).text
+                text = cypher_of(parse_plan("Bill | give sum Bill.freight"), store.schema())
                 assert [*store.run(text, {})[0].values()] == [sum(values)]  # type: ignore[arg-type]
                 assert {
                     ("Bill 10", "freight", "2.5"),
@@ -497,7 +497,7 @@ class TestNamesAndValuesAsPeopleKeepThem:
             assert [store.entities(keys[1]).label(at) for at in (0, 1)] == ["Ada Moss", "Bo Moss"]
             assert keys[0].tolist() == [0, 1]
             plan = parse_plan('Nurse | Nurse = "Ada Moss" | give Nurse')
-            text = cypher_of(plan, store.schema()).text
+            text = cypher_of(plan, store.schema())
             assert [row[0].name for row in run_plan(plan, store).rows] == ["Ada Moss"]
             assert len(store.run(text, {})) == 1
 
@@ -549,9 +549,9 @@ class TestNamesAndValuesAsPeopleKeepThem:
                 id_ = store.entities(keys).ids[0]
                 plan = parse_plan(f'{class_} | {class_} = "{id_}" | give {class_}')
                 assert [row[0].name for row in run_plan(plan, store).rows] == [name]
-                assert len(store.run(cypher_of(plan, store.schema()).text, {})) == 1
+                assert len(store.run(cypher_of(plan, store.schema()), {})) == 1
                 other = parse_plan(f'{class_} | {class_} <> "{id_}" | give {class_}')
-                assert len(store.run(cypher_of(other, store.schema()).text, {})) == 1
+                assert len(store.run(cypher_of(other, store.schema()), {})) == 1
 
     @pytest.mark.parametrize(
         ("ids", "names"),
@@ -614,7 +614,7 @@ class TestNamesAndValuesAsPeopleKeepThem:
             def rows(plan: str) -> list[list[str]]:
                 read = parse_plan(plan)
                 found = sorted([node.name for node in row] for row in run_plan(read, store).rows)
-                text = cypher_of(read, store.schema()).text
+                text = cypher_of(read, store.schema())
                 assert len(store.run(text, {})) == len(found), text
                 return found
 
@@ -725,7 +725,7 @@ def test_plans_over_a_hostile_schema_give_nothing_but_data(
                 assert result.plain_rows() == [[name, "other"]], text
                 (fact,) = result.evidence(0).facts
                 assert fact.predicate == f"R {name}"
-                shown = store.run(cypher_of(plan, store.schema()).text, {})
+                shown = store.run(cypher_of(plan, store.schema()), {})
                 assert [row[result.columns[0]] for row in shown] == [name]
             assert store.run(f"MATCH (n:{MARK}) RETURN count(n) AS n", {}) == before
     finally:

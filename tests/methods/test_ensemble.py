@@ -167,6 +167,28 @@ def test_where_two_name_the_same_answers_no_third_is_asked(
     assert calls or {each.id for each in found.answers} == {"x", "y"}
 
 
+@pytest.mark.parametrize(
+    ("question", "chosen", "best"),
+    [
+        ("When did the Larks win the Tin Cup?", 2, "y"),
+        ("What year did the Larks win the Tin Cup?", 2, "y"),
+        ("Who was the first voice of Pim?", 2, "y"),
+        ("When did the Larks win the Tin Cup?", 1, "x"),
+        ("What cups did the Larks win?", 2, "x"),
+        ("Who played for the Larks?", 2, "x"),
+    ],
+)
+def test_which_of_several_equal_answers_is_meant_a_third_says_where_one_is_asked_for(
+    sample: SqliteStore, question: str, chosen: int, best: str
+) -> None:
+    same = replace(answer({"x": 0.5, "y": 0.5}, chosen=chosen, confidence=0.9), question=question)
+    third = Fixed("c", answer({"y": 0.9, "x": 0.1}))
+    found = one(together((Fixed("a", same), Fixed("b", same), third), sure=0.99), sample)
+    assert found.best is not None
+    assert found.best.id == best
+    assert len(third.asked) == (best == "y")
+
+
 def test_no_answer_where_no_member_has_one_or_they_are_unsure_or_apart(
     sample: SqliteStore,
 ) -> None:

@@ -16,6 +16,7 @@ from kgqa.methods.query import is_idle
 from kgqa.queries.plan import Aggregate
 from kgqa.queries.sentence import sentence
 from kgqa.understanding.literals import stated
+from tests.fixtures import ingested
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,18 +25,10 @@ PRODUCTS = "id,name,unit_price,supplier\n1,Chai,18.0,1\n2,Chang,19.0,1\n3,Ikura,
 SUPPLIERS = "id,name,city\n1,Exotic Liquids,London\n2,Tokyo Traders,Tokyo\n3,Lyngbysild,Lyngby\n"
 
 
-def ingested(factory: pytest.TempPathFactory, name: str, tables: dict[str, str]) -> kgqa.KG:
-    """Return a KG of tables, each given as the text of its file."""
-    folder = factory.mktemp(name)
-    for table, text in tables.items():
-        (folder / f"{table}.csv").write_text(text)
-    return kgqa.ingest("tables", folder, kg=name, home=factory.mktemp("home"))
-
-
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
     tables = {"products": PRODUCTS, "suppliers": SUPPLIERS}
-    with ingested(tmp_path_factory, "shop", tables) as kg:
+    with ingested(tmp_path_factory.mktemp("shop"), "shop", tables) as kg:
         yield kg
 
 
@@ -193,7 +186,7 @@ def flights(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
         "flights": "airline,destination,distance\n"
         + "".join(f"DL,DEN,{100 + n}\nAK,SEA,{200 + n}\nDL,TUC,{150 + n}\n" for n in range(9)),
     }
-    with ingested(tmp_path_factory, "flights", tables) as kg:
+    with ingested(tmp_path_factory.mktemp("flights"), "flights", tables) as kg:
         yield kg
 
 
@@ -247,7 +240,7 @@ def orders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
         "suppliers": "supplierID,name,city\n1,Tokyo Traders,London\n",
         "orders": "orderID,customerID,freight\n1,1,2.5\n2,1,3.5\n3,2,4.0\n",
     }
-    with ingested(tmp_path_factory, "orders", tables) as kg:
+    with ingested(tmp_path_factory.mktemp("orders"), "orders", tables) as kg:
         yield kg
 
 
@@ -415,7 +408,7 @@ def league(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
         "races": "raceId,year,name\n1,2022,Ulm Cup\n2,2023,Ulm Cup\n3,2023,Bonn Cup\n",
         "results": "resultId,raceId,driverId,points\n1,1,1,9\n2,1,2,8\n3,2,2,8\n4,3,1,2\n",
     }
-    with ingested(tmp_path_factory, "league", tables) as kg:
+    with ingested(tmp_path_factory.mktemp("league"), "league", tables) as kg:
         yield kg
 
 
@@ -487,7 +480,7 @@ def bookshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
         "order_lines": "order_id,book_id,quantity,unit_price\n1,1,2,10\n1,2,1,20\n2,3,5,6\n"
         "3,1,1,9\n",
     }
-    with ingested(tmp_path_factory, "bookshop", tables) as kg:
+    with ingested(tmp_path_factory.mktemp("bookshop"), "bookshop", tables) as kg:
         yield kg
 
 
@@ -615,7 +608,7 @@ def regatta(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
         "3,Bay Cup,2023,2023-03-09\n",
         "Result": "ResultID,RaceID,SaiID,position\n1,1,1,1\n2,1,2,2\n3,2,2,1\n4,2,3,2\n5,3,1,1\n",
     }
-    with ingested(tmp_path_factory, "regatta", tables) as kg:
+    with ingested(tmp_path_factory.mktemp("regatta"), "regatta", tables) as kg:
         yield kg
 
 
@@ -670,7 +663,7 @@ def bank(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
         "supplier": "supplier_id,name,city\n1,Ink & Co,Oslo\n2,Paper Ltd,Bergen\n",
         "delivery": "delivery_id,supplier_id,loan_id\n1,1,7\n2,2,5\n",
     }
-    with ingested(tmp_path_factory, "bank", tables) as kg:
+    with ingested(tmp_path_factory.mktemp("bank"), "bank", tables) as kg:
         yield kg
 
 
@@ -712,13 +705,9 @@ SEATS = ":START_ID,:END_ID,:TYPE\nc1,t1,PLAYS_IN\nc2,t2,PLAYS_IN\nc3,t2,PLAYS_IN
 @pytest.fixture(scope="module")
 def clubs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
     """A relation that leads to things of two classes, and a town that two clubs share."""
-    folder = tmp_path_factory.mktemp("clubs")
     tables = {"Member": MEMBERS, "Guest": GUESTS, "Club": CLUBS, "Town": TOWNS,
               "HAS_HELPER": HELPERS, "PLAYS_IN": SEATS}  # fmt: skip
-    for name, text in tables.items():
-        (folder / f"{name}.csv").write_text(text)
-    home: Path = tmp_path_factory.mktemp("home")
-    with kgqa.ingest("tables", folder, kg="clubs", home=home) as kg:
+    with ingested(tmp_path_factory.mktemp("clubs"), "clubs", tables) as kg:
         yield kg
 
 
@@ -762,7 +751,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
         "2,Ole Dahl,2001-03-01,Lyme\n3,Per Lie,2015-09-09,Cowes\n",
         "boat_sailors": "bt_id,slr_id,hrs\n1,1,50\n2,2,30\n3,2,30\n3,3,10\n",
     }
-    with ingested(tmp_path_factory, "fleet", tables) as kg:
+    with ingested(tmp_path_factory.mktemp("fleet"), "fleet", tables) as kg:
         yield kg
 
 
@@ -791,7 +780,7 @@ def outings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
         "Ridge Walk,PT4H,2024-01-01T09:00:00+09:00,12 kg,9 kg\n"
         "Mill Walk,PT1H30M,2024-01-01T10:00:00+00:00,2.5 kg,40 cm\n",
     }
-    with ingested(tmp_path_factory, "outings", tables) as kg:
+    with ingested(tmp_path_factory.mktemp("outings"), "outings", tables) as kg:
         yield kg
 
 
@@ -826,7 +815,7 @@ def cinema(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
         "hall": "hall_id,name,code,is_active\n1,Red,PER,1\n2,Blue,ALL,0\n3,Green,GRN,0\n",
         "show": "show_id,film_id,hall_id\n1,1,1\n2,2,1\n3,3,2\n",
     }
-    with ingested(tmp_path_factory, "cinema", tables) as kg:
+    with ingested(tmp_path_factory.mktemp("cinema"), "cinema", tables) as kg:
         yield kg
 
 

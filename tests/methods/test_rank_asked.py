@@ -10,6 +10,7 @@ import kgqa
 from kgqa.answers.unused import UNSURE
 from kgqa.methods.rank import Rank
 from kgqa.methods.rank_asked import asked_kind, meaning, other_value, two_steps
+from tests.fixtures import ingested
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -218,9 +219,8 @@ def test_a_salary_is_no_job_and_a_kind_of_thing_is_counted(tmp_path: Path) -> No
     goods = (
         "code,name,product_line,stock\nA1,Skiff,Boats,70\nA2,Punt,Boats,80\nA3,Gravel 2,Bikes,90\n"
     )
-    for name, text in (("employees", people), ("product_lines", lines), ("products", goods)):
-        (tmp_path / f"{name}.csv").write_text(text)
-    with kgqa.ingest("tables", tmp_path, kg="shop", home=tmp_path / "home") as kg:
+    tables = {"employees": people, "product_lines": lines, "products": goods}
+    with ingested(tmp_path, "shop", tables) as kg:
         none = kg.ask("What is the salary of Ann Reed?", method="rank")
         assert none.answers == ()
         with kg.qa(method="rank") as session:

@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import kgqa
+from tests.fixtures import ingested
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-TABLES = {
+    import kgqa
+
+FERRIES = {
     "ports": """port_id,name,country,berths
 P1,Skarvik,Norway,12
 P2,Hollum,Netherlands,30
@@ -46,58 +48,36 @@ C7,V5,P4,P3,2023-06-12 08:00,2023-06-12 10:00,45,yes
 """,
 }
 
-
-@pytest.fixture(scope="module")
-def ferries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
-    folder = tmp_path_factory.mktemp("ferries")
-    tables = folder / "tables"
-    tables.mkdir()
-    for name, text in TABLES.items():
-        (tables / f"{name}.csv").write_text(text, encoding="utf-8")
-    with kgqa.ingest("tables", tables, kg="ferries", home=folder / "home") as kg:
-        yield kg
-
-
-@pytest.mark.model
-@pytest.mark.parametrize(
-    ("question", "names"),
-    [
-        # what ended, and what did not
-        ("Which staff left?", {"Rhona Orr", "Ines Vos"}),
-        ("Who no longer works for us?", {"Rhona Orr", "Ines Vos"}),
-        # from and to
-        ("How many crossings arrived at Hollum?", {"2"}),
-        ("Which crossings left from Dunmore?", {"C4", "C7"}),
-        ("Which crossings went from Dunmore to Hollum?", {"C4"}),
-        ("Which vessels have sailed to Dunmore?", {"Grey Heron", "Petrel"}),
-        # a time that is told by the other noun of a verb
-        ("Which crossings departed in March 2023?", {"C1", "C2", "C3"}),
-        # one number of each of a thing's facts
-        ("How many passengers did the Petrel carry?", {"960"}),
-        # a denial of one thing, with a flag
-        ("Which vessels have never had a cancelled crossing?", {"Grey Heron", "Petrel", "Dunlin"}),
-        # all of them, in an order
-        ("List the vessels from oldest to newest",
-         {"Sea Finch", "Grey Heron", "Petrel", "Dunlin", "Kittiwake"}),
-        # a bound that may be reached
-        ("How many crossings carried at most 90 passengers?", {"3"}),
-        # a thing's own value, and the others that have it
-        ("Which vessels have the same type as the Dunlin?", {"Kittiwake"}),
-        # a superlative of what stands after it
-        ("Who works on the newest vessel?", {"Rhona Orr", "Tom Daly"}),
-        # a role of people, not people of the role's boats
-        ("Which captain works on a passenger ferry?", {"Sean Byrne"}),
-        # times between two dates
-        ("Which crossing took the longest?", {"C4"}),
-        ("How many crossings took less than 4 hours?", {"2"}),
-    ],
-)  # fmt: skip
-def test_people_get_what_they_ask_of_tables(
-    ferries: kgqa.KG, question: str, names: set[str]
-) -> None:
-    answer = ferries.ask(question)
-    assert {one.name for one in answer.answers} == names, answer.notes
-
+ON_FERRIES = [
+    # what ended, and what did not
+    ("Which staff left?", {"Rhona Orr", "Ines Vos"}),
+    ("Who no longer works for us?", {"Rhona Orr", "Ines Vos"}),
+    # from and to
+    ("How many crossings arrived at Hollum?", {"2"}),
+    ("Which crossings left from Dunmore?", {"C4", "C7"}),
+    ("Which crossings went from Dunmore to Hollum?", {"C4"}),
+    ("Which vessels have sailed to Dunmore?", {"Grey Heron", "Petrel"}),
+    # a time that is told by the other noun of a verb
+    ("Which crossings departed in March 2023?", {"C1", "C2", "C3"}),
+    # one number of each of a thing's facts
+    ("How many passengers did the Petrel carry?", {"960"}),
+    # a denial of one thing, with a flag
+    ("Which vessels have never had a cancelled crossing?", {"Grey Heron", "Petrel", "Dunlin"}),
+    # all of them, in an order
+    ("List the vessels from oldest to newest",
+     {"Sea Finch", "Grey Heron", "Petrel", "Dunlin", "Kittiwake"}),
+    # a bound that may be reached
+    ("How many crossings carried at most 90 passengers?", {"3"}),
+    # a thing's own value, and the others that have it
+    ("Which vessels have the same type as the Dunlin?", {"Kittiwake"}),
+    # a superlative of what stands after it
+    ("Who works on the newest vessel?", {"Rhona Orr", "Tom Daly"}),
+    # a role of people, not people of the role's boats
+    ("Which captain works on a passenger ferry?", {"Sean Byrne"}),
+    # times between two dates
+    ("Which crossing took the longest?", {"C4"}),
+    ("How many crossings took less than 4 hours?", {"2"}),
+]  # fmt: skip
 
 FLATS = """listing,district,rooms,area_sqm,rent_eur,furnished,landlord,pets_allowed,rating
 Linden 4a,Altmarkt,2,54,780,yes,Ruth Kober,no,4.5
@@ -110,61 +90,64 @@ Bahnhof 2,Westheim,1,28,480,yes,Pia Sander,no,2.7
 Ufer 30,Hafen,2,57,890,yes,Karim Lang,no,
 """
 
+ON_FLATS = [
+    # a rent is a price, as its unit says
+    ("What is the cheapest listing?", {"Bahnhof 2"}),
+    ("Show the three most expensive listings", {"Kastanie 3", "Muhle 12", "Turmweg 9"}),
+    ("Which listings are cheaper than Seegasse 21?", {"Linden 4a", "Quai 7", "Bahnhof 2"}),
+    ("Which landlord has the cheapest listing?", {"Pia Sander"}),
+    # flags, said as adjectives and denied, beside a thing
+    ("Which furnished listings are in Hafen?", {"Quai 7", "Ufer 30"}),
+    ("Which unfurnished listings allow pets?", {"Muhle 12", "Kastanie 3", "Turmweg 9"}),
+    ("Which furnished listings in Altmarkt allow pets?", set()),
+    ("Does Quai 7 allow pets?", {"no"}),
+    # numbers, each of its own property
+    ("Which listings have at least 3 rooms?", {"Muhle 12", "Kastanie 3", "Turmweg 9"}),
+    ("Which listings have more than 2 rooms and cost less than 1200?",
+     {"Muhle 12", "Turmweg 9"}),
+    # a number of two properties
+    ("What is the rent of Linden 4a per room?", {"390"}),
+    ("What is the rent per square metre of Quai 7?", {"19.0625"}),
+    ("Which listing has the lowest rent per room?", {"Turmweg 9"}),
+    ("Show listings with a rent per room below 380", {"Kastanie 3", "Turmweg 9", "Muhle 12"}),
+    # a number before the singular is a condition, not a limit
+    ("two room listings", {"Linden 4a", "Seegasse 21", "Ufer 30"}),
+    ("Which 3 room listings allow pets?", {"Muhle 12", "Turmweg 9"}),
+    ("cheapest two room listing", {"Linden 4a"}),
+    # a bound that all are within says nothing
+    ("flats under 700", {"Quai 7", "Bahnhof 2"}),
+    # what the table does not have
+    ("Which listing has a balcony?", set()),
+    ("Which listings are neither in Hafen nor in Altmarkt?",
+     {"Kastanie 3", "Seegasse 21", "Bahnhof 2"}),
+]  # fmt: skip
+
 
 @pytest.fixture(scope="module")
-def flats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
-    folder = tmp_path_factory.mktemp("flats")
-    (folder / "listings.csv").write_text(FLATS, encoding="utf-8")
-    with kgqa.ingest("tables", folder / "listings.csv", kg="flats", home=folder / "home") as kg:
-        yield kg
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, kgqa.KG]]:
+    """Return the KGs by name."""
+    ferries = ingested(tmp_path_factory.mktemp("ferries"), "ferries", FERRIES)
+    flats = ingested(tmp_path_factory.mktemp("flats"), "flats", {"listings": FLATS})
+    with ferries, flats:
+        yield {"ferries": ferries, "flats": flats}
 
 
 @pytest.mark.model
 @pytest.mark.parametrize(
-    ("question", "names"),
-    [
-        # a rent is a price, as its unit says
-        ("What is the cheapest listing?", {"Bahnhof 2"}),
-        ("Show the three most expensive listings", {"Kastanie 3", "Muhle 12", "Turmweg 9"}),
-        ("Which listings are cheaper than Seegasse 21?", {"Linden 4a", "Quai 7", "Bahnhof 2"}),
-        ("Which landlord has the cheapest listing?", {"Pia Sander"}),
-        # flags, said as adjectives and denied, beside a thing
-        ("Which furnished listings are in Hafen?", {"Quai 7", "Ufer 30"}),
-        ("Which unfurnished listings allow pets?", {"Muhle 12", "Kastanie 3", "Turmweg 9"}),
-        ("Which furnished listings in Altmarkt allow pets?", set()),
-        ("Does Quai 7 allow pets?", {"no"}),
-        # numbers, each of its own property
-        ("Which listings have at least 3 rooms?", {"Muhle 12", "Kastanie 3", "Turmweg 9"}),
-        ("Which listings have more than 2 rooms and cost less than 1200?",
-         {"Muhle 12", "Turmweg 9"}),
-        # a number of two properties
-        ("What is the rent of Linden 4a per room?", {"390"}),
-        ("What is the rent per square metre of Quai 7?", {"19.0625"}),
-        ("Which listing has the lowest rent per room?", {"Turmweg 9"}),
-        ("Show listings with a rent per room below 380", {"Kastanie 3", "Turmweg 9", "Muhle 12"}),
-        # a number before the singular is a condition, no limit
-        ("two room listings", {"Linden 4a", "Seegasse 21", "Ufer 30"}),
-        ("Which 3 room listings allow pets?", {"Muhle 12", "Turmweg 9"}),
-        ("cheapest two room listing", {"Linden 4a"}),
-        # a bound that all are within says nothing
-        ("flats under 700", {"Quai 7", "Bahnhof 2"}),
-        # what the table does not have
-        ("Which listing has a balcony?", set()),
-        ("Which listings are neither in Hafen nor in Altmarkt?",
-         {"Kastanie 3", "Seegasse 21", "Bahnhof 2"}),
-    ],
-)  # fmt: skip
-def test_people_get_what_they_ask_of_one_table(
-    flats: kgqa.KG, question: str, names: set[str]
+    ("name", "question", "names"),
+    [("ferries", *one) for one in ON_FERRIES] + [("flats", *one) for one in ON_FLATS],
+)
+def test_people_get_what_they_ask_of_tables(
+    asked: dict[str, kgqa.KG], name: str, question: str, names: set[str]
 ) -> None:
-    answer = flats.ask(question)
+    answer = asked[name].ask(question)
     assert {one.name for one in answer.answers} == names, answer.notes
 
 
 @pytest.mark.model
 @pytest.mark.parametrize("question", ["Show listings by rent", "listings ordered by rent"])
-def test_things_are_listed_by_a_number(flats: kgqa.KG, question: str) -> None:
-    names = [one.name for one in flats.ask(question).answers]
+def test_things_are_listed_by_a_number(asked: dict[str, kgqa.KG], question: str) -> None:
+    names = [one.name for one in asked["flats"].ask(question).answers]
     assert names[:3] == ["Bahnhof 2", "Quai 7", "Linden 4a"]
     assert len(names) == 8
 
@@ -201,12 +184,7 @@ S6,P2,W2,D4,2024-05-09,,hernia,2500
 
 @pytest.fixture(scope="module")
 def ward(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
-    folder = tmp_path_factory.mktemp("ward")
-    tables = folder / "tables"
-    tables.mkdir()
-    for name, text in WARD.items():
-        (tables / f"{name}.csv").write_text(text, encoding="utf-8")
-    with kgqa.ingest("tables", tables, kg="ward", home=folder / "home") as kg:
+    with ingested(tmp_path_factory.mktemp("ward"), "ward", WARD) as kg:
         yield kg
 
 
@@ -244,8 +222,7 @@ Birch Desk,420,400
 Cane Chair,90,60
 Elm Shelf,210,120
 """
-    (tmp_path / "products.csv").write_text(rows, encoding="utf-8")
-    with kgqa.ingest("tables", tmp_path / "products.csv", home=tmp_path / "home") as kg:
+    with ingested(tmp_path, "products", {"products": rows}) as kg:
         biggest = kg.ask("Which product has the biggest gap between list price and sale price?")
         assert [one.name for one in biggest.answers] == ["Elm Shelf"]
         of_one = kg.ask("What is the difference between list price and sale price of Ash Bench?")
@@ -281,12 +258,7 @@ R2,K3,U1,2024-05-06,2024-05-20
 
 @pytest.fixture(scope="module")
 def tracker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
-    folder = tmp_path_factory.mktemp("tracker")
-    tables = folder / "tables"
-    tables.mkdir()
-    for name, text in TRACKER.items():
-        (tables / f"{name}.csv").write_text(text, encoding="utf-8")
-    with kgqa.ingest("tables", tables, kg="tracker", home=folder / "home") as kg:
+    with ingested(tmp_path_factory.mktemp("tracker"), "tracker", TRACKER) as kg:
         yield kg
 
 

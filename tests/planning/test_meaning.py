@@ -10,10 +10,10 @@ import kgqa
 from kgqa.planning.evidence import Pattern
 from kgqa.planning.negation import absence, denies, denies_comparison, with_last
 from kgqa.queries.plan import Comparison, Hop, NodeRef
+from tests.fixtures import ingested
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 TABLES = {
     "kites": "id,name,price,weight,made\n1,Zephyr,40,900,2011-05-02\n2,Mistral,25,1200,2004-03-09\n"
@@ -33,22 +33,15 @@ HUTS = {
 }
 
 
-def loaded(tables: dict[str, str], folder: Path) -> kgqa.KG:
-    (folder / "tables").mkdir()
-    for name, text in tables.items():
-        (folder / "tables" / f"{name}.csv").write_text(text)
-    return kgqa.ingest("tables", folder / "tables", kg="tables", home=folder / "home")
-
-
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
-    with loaded(TABLES, tmp_path_factory.mktemp("library")) as kg:
+    with ingested(tmp_path_factory.mktemp("library"), "tables", TABLES) as kg:
         yield kg
 
 
 @pytest.fixture(scope="module")
 def huts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
-    with loaded(HUTS, tmp_path_factory.mktemp("huts")) as kg:
+    with ingested(tmp_path_factory.mktemp("huts"), "tables", HUTS) as kg:
         yield kg
 
 

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import kgqa
 from kgqa.graph.schema import EntityType, GraphSchema, Property
 from kgqa.planning.time_spans import begin_and_end, with_durations
+from tests.fixtures import ingested
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import kgqa
 
 REPAIRS = """name,opened,closed,garage,price
 Wing 12,2021-01-10,2021-03-15,Berg,1000
@@ -24,9 +26,7 @@ Rudder 2,2023-02-01,,Lind,1500
 
 @pytest.fixture(scope="module")
 def repairs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kgqa.KG]:
-    folder = tmp_path_factory.mktemp("repairs")
-    (folder / "repair.csv").write_text(REPAIRS, encoding="utf-8")
-    with kgqa.ingest("tables", folder / "repair.csv", kg="repairs", home=folder / "home") as kg:
+    with ingested(tmp_path_factory.mktemp("repairs"), "repairs", {"repair": REPAIRS}) as kg:
         yield kg
 
 

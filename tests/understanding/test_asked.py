@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgqa.understanding.asked import asks_whether
+from kgqa.understanding.asked import asks_for_one, asks_whether
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,27 @@ from kgqa.understanding.asked import asks_whether
 )
 def test_asks_whether(question: str, whether: bool) -> None:
     assert asks_whether(question) is whether
+
+
+@pytest.mark.parametrize(
+    ("question", "one"),
+    [
+        ("When is the last time that the Larks won the Tin Cup?", True),
+        ("what year did the larks win the tin cup", True),
+        ("Which form of tax does Ardland use?", True),
+        ("Which cup was it?", True),
+        ("What is the capital of Ardland?", True),
+        ("Who's the voice of Pim?", True),
+        ("which bus does Ada take", True),
+        ("What are the colours of the Larks?", False),
+        ("What official colours do the Larks have?", False),
+        ("Which people did Ada meet?", False),
+        ("What does Ada do?", False),
+        ("Who plays Pim?", False),
+        ("Who was Ada?", False),
+        ("Where is the mill?", False),
+        ("The Larks", False),
+    ],
+)
+def test_asks_for_one(question: str, one: bool) -> None:
+    assert asks_for_one(question) is one

@@ -6,6 +6,7 @@ import json
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
+from kgqa.closing import Closing
 from kgqa.errors import IndexMissingError, IndexStaleError, ShardDamagedError
 from kgqa.trie.index.manifest import (
     MANIFEST,
@@ -82,7 +83,7 @@ def _refuse_other_formats(tries: Path, key: IndexKey) -> None:
             )
 
 
-class TrieIndex:
+class TrieIndex(Closing):
     """An index open for reading, known to fit."""
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
@@ -176,9 +177,3 @@ class TrieIndex:
         self._shards.clear()
         self._known.clear()
         self._known_paths = 0
-
-    def __enter__(self) -> TrieIndex:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
