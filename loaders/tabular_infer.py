@@ -404,9 +404,23 @@ def find_name(
         slugs = all_match(columns[key[0]].values, r"^[\d\p{Ll}.']+([-_][\d\p{Ll}.']+)+$")
         people = _people_in(texts) if slugs else []
         return (people[0].name,) if people else key
-    unique = unique or _people_in(texts)
+    unique = unique or _people_in(texts) or _nearly_unique(texts)[:1]
     shortest = min(unique, key=lambda column: column.length, default=None)
     return (shortest.name,) if shortest else ()
+
+
+def _nearly_unique(texts: Sequence[_Column]) -> list[_Column]:
+    """Return the columns of short texts, not codes, of which hardly any is in two rows: dishes."""
+    filled = max((column.filled for column in texts), default=0)
+    return [
+        column
+        for column in texts
+        if column.once >= _NAME_ONCE
+        and column.filled == filled
+        and column.length <= _SHORT
+        and not (column.is_coded() or column.single_words())
+        and not (OTHERS_WORDS | _NO_NAMES).intersection(column.words)
+    ]
 
 
 def _people_in(texts: Sequence[_Column]) -> list[_Column]:

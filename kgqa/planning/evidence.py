@@ -36,7 +36,13 @@ from kgqa.planning.schema_parts import ENTITY, FoundValue, Owned, SchemaParts
 from kgqa.queries.check import NUMBERS
 from kgqa.queries.plan import Hop, HopRef, NodeRef, PropertyRef
 from kgqa.queries.values import DATES
-from kgqa.understanding.asked import asks_best, asks_calculated, asks_how, same_or_different
+from kgqa.understanding.asked import (
+    as_what,
+    asks_best,
+    asks_calculated,
+    asks_how,
+    same_or_different,
+)
 from kgqa.weights import weights
 
 if TYPE_CHECKING:
@@ -469,7 +475,9 @@ class QuestionReading:
         aged = self._how == "old" and words[-1:] == ["age"]
         if self._how and (aged or measured(self._how, place.property.name)):
             return place.is_number
-        asked = [self.question, self._without_best if place.is_number else ""]
+        asked = [self.question]
+        if place.is_number:
+            asked += [self._without_best, as_what(self.question)]
         if any(names_class(question, " ".join(words)) for question in asked):
             return True
         whole = self.mentions.share(place.property.name, place.owned[1]) == 1

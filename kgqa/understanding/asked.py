@@ -495,6 +495,7 @@ def asks_best(question: str) -> bool:
 
 _OLDEST = re.compile(r"\b(?:young|old)est\b", re.I)
 _HOW = re.compile(r"\W*(?:how (?!many\b)(\w+)|when)\b", re.I)
+_MUCH_OF = re.compile(r"\W*how much\b(?! (?:is|are|was|were|do|does|did)\b)", re.I)
 _HOW_IS = re.compile(r"(?:how \w+|when) (?:is|was|did|does|were|are) (?:the )?", re.I)
 
 
@@ -512,6 +513,11 @@ def asks_how(question: str) -> str:
     match = _HOW.match(question)
     how = (match[1] or "").lower() if match else ""
     return "expensive" if how == "much" else how
+
+
+def as_what(question: str) -> str:
+    """Return "what salt is in the bread?" for "how much salt …", "" for other questions."""
+    return f"What{question[match.end() :]}" if (match := _MUCH_OF.match(question)) else ""
 
 
 def without_how(question: str) -> str:

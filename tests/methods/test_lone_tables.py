@@ -1,4 +1,4 @@
-"""Questions of people about one table: prizes, a row each, and boats with short headers."""
+"""Questions of people about one table: prizes, a row each, boats with short headers, and dishes."""
 
 from __future__ import annotations
 
@@ -64,19 +64,46 @@ ON_BOATS = [
 ]
 
 
+DISHES = """place,item,calories,sodium_mg,sugar_g
+Harbour Grill,Grilled Plaice,420,610,2
+Harbour Grill,Smoked Eel Roll,510,1240,4
+Harbour Grill,Garden Salad,150,220,6
+Mill Kitchen,Barley Stew,380,700,0
+Mill Kitchen,Garden Salad,170,260,5
+Mill Kitchen,Plum Crumble,640,120,41
+Mill Kitchen,Onion Tart,560,810,7
+Old Smithy,Lamb Hotpot,720,990,3
+Old Smithy,Leek Soup,240,860,0
+Old Smithy,Rye Toast,190,330,1
+Old Smithy,Honey Ham,480,1500,9
+Old Smithy,Pear Sorbet,210,15,38
+"""
+
+ON_DISHES = [
+    # a column that hardly repeats names the rows, whatever its header
+    ("Which item has the most calories?", {"Lamb Hotpot"}),
+    ("How much sodium is in the Honey Ham?", {"1500"}),
+    ("Which place sells the Leek Soup?", {"Old Smithy"}),
+    ("How many items have no sugar?", {"2"}),
+]
+
+
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, kgqa.KG]]:
     """Return the KGs by name."""
     prizes = ingested(tmp_path_factory.mktemp("prizes"), "prizes", {"prizes": PRIZES})
     boats = ingested(tmp_path_factory.mktemp("boats"), "boats", {"boats": BOATS})
-    with prizes, boats:
-        yield {"prizes": prizes, "boats": boats}
+    dishes = ingested(tmp_path_factory.mktemp("dishes"), "dishes", {"dishes": DISHES})
+    with prizes, boats, dishes:
+        yield {"prizes": prizes, "boats": boats, "dishes": dishes}
 
 
 @pytest.mark.model
 @pytest.mark.parametrize(
     ("name", "question", "names"),
-    [("prizes", *one) for one in ON_PRIZES] + [("boats", *one) for one in ON_BOATS],
+    [("prizes", *one) for one in ON_PRIZES]
+    + [("boats", *one) for one in ON_BOATS]
+    + [("dishes", *one) for one in ON_DISHES],
 )
 def test_people_get_what_they_ask_of_a_table(
     asked: dict[str, kgqa.KG], name: str, question: str, names: set[str]
