@@ -523,6 +523,8 @@ class WholeSearch:
         given.sort(
             key=lambda one: (not self._read.asks_for(one), -self._read.properties[one.owned][2])
         )
+        if given and self._read.asks_for(given[0]):  # nothing beside it that nobody mentions
+            given = [one for one in given if self._read.asks_for(one) or self._read.words_of(one)]
         return given
 
     def _is_of_other(self, place: Place, named: Sequence[set[int]]) -> bool:

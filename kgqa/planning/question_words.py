@@ -151,7 +151,7 @@ _SMALL = english_words("in_names")
 _PREPOSITIONS = english_words("prepositions")
 _QUANTITIES = english_words("quantities")
 _NUMBERS = english_words("numbers")
-_NOUN_OF_VERB = re.compile(r"(\w{4,}[ts])ure|(\w{5,})[ae]nce")
+_NOUN_OF_VERB = re.compile(r"(\w{4,}[ts])u(?:re)|(\w{5,})(?:ance|ence)")
 _JOINING = english_words("joining")
 _RANKS = english_words("ranks")
 
