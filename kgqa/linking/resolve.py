@@ -89,7 +89,7 @@ def rows_of_name(store: GraphStore, key: int, name: str) -> list[int]:
     if not isinstance(store, PropertyGraph):
         return [key]
     called = {type_.name for type_ in store.schema().types if type_.named_by}
-    called &= {*store.details(key).types}
+    called &= {*store.details(key).types} if called else set()  # no request of a database
     keys = store.find_names([name])[1].tolist() if called else []
     rows = [key, *(one for one in keys if one != key and called & {*store.details(one).types})]
     return rows if len(rows) <= _MOST_ROWS else [key]

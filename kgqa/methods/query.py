@@ -476,7 +476,7 @@ class Query(Method[QueryOptions]):
         if plan.is_bare and not properties and not _HAVING.search(question):
             # a whole class, although the graph has more of the words
             part *= WEIGHTS["passed_over"] ** bool(_known(parts) & {word[:5] for word in words})
-        if plan.is_bare and not plan.order and asks_best(asked.bare):
+        if plan.is_bare and asks_best(asked.bare):
             part *= WEIGHTS["passed_over"]
         if plan.order and isinstance(plan.order[0].by, PropertyRef):
             part *= WEIGHTS["ranked_by_nothing"] ** ranks_by_nothing(question)

@@ -58,14 +58,14 @@ def calculated(question: str, schema: GraphSchema) -> Calculated | None:
                 for size in range(min(2, len(each)), 0, -1):
                     right = _named(type_, each[:size])
                     if left and right and left != right:
-                        made = f"{_said(left)} to {_said(right)} ratio"
+                        made = f"{relation_phrase(left)} to {relation_phrase(right)} ratio"
                         said = [*words[: least.start], made, *words[least.stop :], *each[size:]]
                         return _with(type_, schema, " ".join(said) + after, left, "/", right, made)
     if gap := gap_of(question):
         for type_ in schema.types:
             left, right = _named(type_, gap.left), _named(type_, gap.right)
             if left and right and left != right:
-                made = f"{_said(left)} to {_said(right)} {gap.noun}"
+                made = f"{relation_phrase(left)} to {relation_phrase(right)} {gap.noun}"
                 return _with(type_, schema, gap.before + made + gap.after, left, "-", right, made)
     return None
 
@@ -119,11 +119,6 @@ def _windows(size: int) -> list[slice]:
         for end in range(size, 0, -1)
         for length in range(min(_MOST_WORDS, end), 0, -1)
     ]
-
-
-def _said(name: str) -> str:
-    """Return a property's name in words."""
-    return relation_phrase(name)
 
 
 def _named(type_: EntityType, words: Sequence[str]) -> str:

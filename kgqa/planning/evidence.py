@@ -425,7 +425,7 @@ class QuestionReading:
         "Admitted in February" is about no other date, whatever has it.
         """
         found = []
-        for literal in self.stated.literals:
+        for literal in () if self.plain else self.stated.literals:
             before = self.mentions.last_before(
                 self.mentions.at(literal.said if literal.said >= 0 else literal.start)
             )
@@ -440,7 +440,7 @@ class QuestionReading:
                 for name in [owned[2]]
                 if self.mentions.share(name) == 1 and before in self.mentions.of(name)
             }
-            found += [names] if names and not self.plain else []
+            found += [names] if names else []
         return found
 
     def measures(self, place: Place) -> bool:
@@ -507,7 +507,7 @@ class QuestionReading:
 
     @cached_property
     def numbered_words(self) -> set[int]:
-        """The positions of the words right after a number that is a value, and no limit."""
+        """The positions of the words right after a number that is a value, not a limit."""
         numbers = (one for one in self.stated.literals if one.kind == "number")
         return {self.mentions.at(one.end - 1) + 1 for one in numbers if one.operator == "="}
 

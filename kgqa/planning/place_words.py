@@ -56,8 +56,7 @@ class PlaceWords:
     @cached_property
     def _with_age(self) -> set[object]:
         """The nodes and hops with a property that says an age."""
-        ages = (one for one in self.places if "age" in relation_phrase(one.property.name).split())
-        return {one.ref.owner for one in ages}
+        return {one.ref.owner for one in self.places if _is_age(one)}
 
     @cached_property
     def answer_names(self) -> set[str]:
@@ -116,4 +115,9 @@ class KnownPlaces:
 
 def says_age(place: Place) -> bool:
     """Return whether a property is a time or an age."""
-    return is_dated(place.property) or "age" in relation_phrase(place.property.name).split()
+    return is_dated(place.property) or _is_age(place)
+
+
+def _is_age(place: Place) -> bool:
+    """Return whether a property says an age."""
+    return "age" in relation_phrase(place.property.name).split()

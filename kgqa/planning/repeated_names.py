@@ -43,7 +43,7 @@ def by_name(plan: Plan, rows: str, name: str) -> Plan:
     >>> print(by_name(prizes, "Prize", "winner"))
     Prize kind> Kind | desc count Prize | limit 1 | give Prize.winner, count Prize
     """
-    if plan.first is not None and plan.first.having:  # names are no nodes that can be counted
+    if plan.first is not None and plan.first.having:  # only nodes can be counted, not names
         return by_name(
             replace(plan.first, give=(NodeRef(0), *(one.left for one in plan.first.having))),
             rows,

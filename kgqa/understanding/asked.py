@@ -494,9 +494,9 @@ def asks_best(question: str) -> bool:
 
 
 _OLDEST = re.compile(r"\b(?:young|old)est\b", re.I)
-_HOW = re.compile(r"\W*(?:how (?!many\b)(\w+)|when)\b", re.I)
+_HOW = re.compile(r"\W*how (?!many\b)(\w+)", re.I)
 _MUCH_OF = re.compile(r"\W*how much\b(?! (?:is|are|was|were|do|does|did)\b)", re.I)
-_HOW_IS = re.compile(r"(?:how \w+|when) (?:is|was|did|does|were|are) (?:the )?", re.I)
+_HOW_IS = re.compile(r"\W*(?:how (?!many\b)\w+|when) (?:is|was|did|does|were|are) (?:the )?", re.I)
 
 
 def asks_oldest(question: str) -> bool:
@@ -511,7 +511,7 @@ def asks_how(question: str) -> str:
     ('big', 'expensive', '')
     """
     match = _HOW.match(question)
-    how = (match[1] or "").lower() if match else ""
+    how = match[1].lower() if match else ""
     return "expensive" if how == "much" else how
 
 
@@ -526,7 +526,8 @@ def without_how(question: str) -> str:
     >>> without_how("How big is the biggest boat?"), without_how("When did Ann leave?")
     ('biggest boat?', 'Ann leave?')
     """
-    return _HOW_IS.sub("", question, count=1) if _HOW.match(question) else question
+    match = _HOW_IS.match(question)
+    return question[match.end() :] if match else question
 
 
 _FEW = re.compile(rf"\b(?:top|best|bottom) (?:\d+|{'|'.join(sorted(words('numbers')))})\b", re.I)
